@@ -110,8 +110,8 @@ async function openCrowd(port: number, merchants: readonly Caller[]): Promise<()
   };
   const poll = async (n: number) => {
     const { key, path } = merchants[Math.floor(n / 4)] as Caller;
-    const place = n % ADDRESSES;
-    const asked = { port, key, from: `127.0.2.${place + 1}`, agent: agents[place] as Agent };
+    const index = n % ADDRESSES;
+    const asked = { port, key, from: `127.0.2.${index + 1}`, agent: agents[index] as Agent };
     while (!signal.aborted) {
       try {
         const { text } = await get({ ...asked, path });

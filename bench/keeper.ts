@@ -87,7 +87,7 @@ async function payerStopped(): Promise<Result> {
   const enough = Number(AMOUNT) * (2 * ROUNDS + 1);
   const [without, stopped]: [Round[], Round[]] = [[], []];
   for (let number = 0; number < ROUNDS; number += 1) {
-    const chosen = wallets.filter((_, place) => place % STOPPED_ONE_OF === number);
+    const chosen = wallets.filter((_, index) => index % STOPPED_ONE_OF === number);
     // Both rounds write the same number of balances, so that the chain has the same load.
     drain.arm(chosen, enough);
     without.push(await collecting.round());
@@ -112,7 +112,7 @@ async function payerStopped(): Promise<Result> {
     },
     ratios: {
       payerStopped: median(
-        stopped.map(({ perSecond }, place) => perSecond / (without[place]?.perSecond ?? NaN)),
+        stopped.map(({ perSecond }, index) => perSecond / (without[index]?.perSecond ?? NaN)),
       ),
       payerStoppedRpcPerPayment: medianOf(stopped, 'requests'),
     },
@@ -155,11 +155,11 @@ async function claims(): Promise<Result> {
   const claim = SIZES.map((): number[] => []);
   const sweep = SIZES.map((): number[] => []);
   for (let round = 0; round < CLAIM_ROUNDS; round += 1) {
-    for (const [place, cost] of costs.entries()) {
+    for (const [index, cost] of costs.entries()) {
       const pair = [await cost.claim(), await cost.sweep()] as const;
       if (round < WARM_UP) continue;
-      claim[place]?.push(pair[0]);
-      sweep[place]?.push(pair[1]);
+      claim[index]?.push(pair[0]);
+      sweep[index]?.push(pair[1]);
     }
   }
   for (const database of databases) await database.drop();

@@ -31,10 +31,10 @@ function wrapped(line: string): string[] {
   const [name = ''] = /^events +/.exec(line) ?? [];
   const events = line.slice(name.length).split(', ');
   const count = Math.ceil(events.length / EVENTS_PER_LINE);
-  return Array.from({ length: count }, (_, place) => {
-    const part = events.slice(place * EVENTS_PER_LINE, (place + 1) * EVENTS_PER_LINE).join(', ');
-    const begin = place === 0 ? name : ' '.repeat(name.length);
-    return `${begin}${part}${place === count - 1 ? '' : ','}`;
+  return Array.from({ length: count }, (_, index) => {
+    const part = events.slice(index * EVENTS_PER_LINE, (index + 1) * EVENTS_PER_LINE).join(', ');
+    const begin = index === 0 ? name : ' '.repeat(name.length);
+    return `${begin}${part}${index === count - 1 ? '' : ','}`;
   });
 }
 

@@ -2,7 +2,7 @@
 // done, 1 failed, 2 wrong usage). The file of a command is imported only when the user names the
 // command. Therefore `billing --help` imports no command's file.
 import { Command, CommanderError, Help } from 'commander';
-import type { Finish } from './cli/arguments.ts';
+import type { SetExitCode } from './cli/arguments.ts';
 import { safeLines } from './cli/terminal/safe-text.ts';
 import { readRelease } from './config/release.ts';
 import { messageOf, OperatorError } from './errors.ts';
@@ -12,7 +12,7 @@ interface Entry {
   term: string;
   description: string;
   /** Imports the function that adds arguments, options and actions to the command. */
-  load: () => Promise<(command: Command, finish: Finish) => void>;
+  load: () => Promise<(command: Command, setExitCode: SetExitCode) => void>;
 }
 
 const daemons: Entry[] = [
@@ -179,7 +179,7 @@ const groups = { 'Run:': daemons, 'Operate:': operations, 'Develop:': developmen
  */
 export async function buildTree(
   isNamed: (name: string) => boolean,
-  finish: Finish,
+  setExitCode: SetExitCode,
 ): Promise<Command> {
   const terms = new Map<Command, string>();
   const program = new Command('billing')
@@ -199,7 +199,7 @@ export async function buildTree(
       const [name = ''] = term.split(' ');
       const command = program.command(name).description(description);
       terms.set(command, term);
-      if (isNamed(name)) (await load())(command, finish);
+      if (isNamed(name)) (await load())(command, setExitCode);
     }
   }
   // Both "localnet" and "localnet fund" have the option --json. With positional options, commander

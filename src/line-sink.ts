@@ -28,10 +28,10 @@ export class LineSink {
    */
   write(lines: string | Buffer): void {
     const bytes = Buffer.from(lines);
-    const whole = this.#isTorn ? Buffer.concat([NEWLINE, bytes]) : bytes;
-    for (let written = 0; written < whole.length;) {
+    const line = this.#isTorn ? Buffer.concat([NEWLINE, bytes]) : bytes;
+    for (let written = 0; written < line.length;) {
       try {
-        written += writeSync(this.#fd, whole, written);
+        written += writeSync(this.#fd, line, written);
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code === 'EAGAIN') {
           Atomics.wait(sleeping, 0, 0, FULL_PIPE_MS);

@@ -13,9 +13,9 @@ export interface Trace {
 const current = new AsyncLocalStorage<Trace>();
 
 /** Reads the header `traceparent`. Returns undefined if the header is missing or invalid. */
-export function parseTraceparent(given: string | string[] | undefined): Trace | undefined {
-  if (typeof given !== 'string') return undefined;
-  const [, version, traceId = '', parentId = '', flags = '', more] = FORM.exec(given) ?? [];
+export function parseTraceparent(header: string | string[] | undefined): Trace | undefined {
+  if (typeof header !== 'string') return undefined;
+  const [, version, traceId = '', parentId = '', flags = '', more] = FORM.exec(header) ?? [];
   // A later version may append fields to those of version 00.
   if (version === undefined || version === 'ff' || (version === '00' && more !== undefined))
     return undefined;

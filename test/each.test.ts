@@ -30,7 +30,7 @@ void t.test(
   },
 );
 
-void t.test('falsy items are worked on, and an empty list resolves', async (t) => {
+void t.test('each() processes falsy items and resolves for an empty list', async (t) => {
   const seen: unknown[] = [];
   await each([0, '', null, false], 3, async (item) => void seen.push(item));
   t.same(seen, [0, '', null, false]);
@@ -40,7 +40,7 @@ void t.test('falsy items are worked on, and an empty list resolves', async (t) =
 });
 
 void t.test(
-  'the first error is thrown immediately; started work continues, and its errors are handled',
+  'each() throws the first error at once, and handles errors of work that already started',
   async (t) => {
     const { begun, ends, work, settled } = gates();
     const all = each([1, 2, 3], 2, work);

@@ -7,7 +7,7 @@ import {
   replaceHidden,
 } from '../src/format.ts';
 
-void t.test('USDC has two decimals at the least, and as many as it has', async (t) => {
+void t.test('USDC is shown with at least two decimals, and as many as it has', async (t) => {
   t.strictSame([0n, 1n, 125_000n, 12_500_000n, 1_000_000n, 1_234_560n].map(formatUsdc), [
     '0.00',
     '0.000001',
@@ -19,13 +19,13 @@ void t.test('USDC has two decimals at the least, and as many as it has', async (
   t.equal(formatUsdc('1234567890120'), '1234567.89012');
 });
 
-void t.test('exact USDC has six decimals', async (t) => {
+void t.test('exact USDC is shown with six decimals', async (t) => {
   t.equal(formatUsdcExact(0n), '0.000000');
   t.equal(formatUsdcExact('12375000'), '12.375000');
   t.equal(formatUsdcExact(2n ** 63n - 1n), '9223372036854.775807');
 });
 
-void t.test('SOL has two decimals at the least, and as many as it has', async (t) => {
+void t.test('SOL is shown with at least two decimals, and as many as it has', async (t) => {
   t.strictSame([0n, 1n, 2_300_000n, 1_500_000_000n].map(formatSol), [
     '0.00',
     '0.000000001',
@@ -42,11 +42,14 @@ void t.test('hidden and direction-changing characters are replaced, others stay'
   t.equal(replaceHidden('Zürich 東京 🎉', hex), 'Zürich 東京 🎉');
 });
 
-void t.test('an amount for people has two decimals at the least, and as many as it has', (t) => {
-  t.equal(amountDisplay(100_000n), '0.10 USDC');
-  t.equal(amountDisplay(10_000_000n), '10.00 USDC');
-  t.equal(amountDisplay(1n), '0.000001 USDC');
-  t.equal(amountDisplay(1_234_567_890_120n), '1234567.89012 USDC');
-  t.equal(amountDisplay(0n), '0.00 USDC');
-  t.end();
-});
+void t.test(
+  'an amount for people is shown with at least two decimals, and as many as it has',
+  (t) => {
+    t.equal(amountDisplay(100_000n), '0.10 USDC');
+    t.equal(amountDisplay(10_000_000n), '10.00 USDC');
+    t.equal(amountDisplay(1n), '0.000001 USDC');
+    t.equal(amountDisplay(1_234_567_890_120n), '1234567.89012 USDC');
+    t.equal(amountDisplay(0n), '0.00 USDC');
+    t.end();
+  },
+);

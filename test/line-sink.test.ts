@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { emptyDirectory } from './fixtures/directory.ts';
 
-void t.test('a line that was written in part is not joined by the next', async (t) => {
+void t.test('a line that was written only in part is not joined with the next', async (t) => {
   const file = join(await emptyDirectory(t), 'log');
   const script = `
     import { openSync, readFileSync, writeFileSync } from 'node:fs';

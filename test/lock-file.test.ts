@@ -10,7 +10,10 @@ interface Entry {
   resolved?: string;
 }
 
-/** The project's, and those of packages that one test, benchmark or example installs. */
+/**
+ * The project's lock file, and the lock files of packages that one test, benchmark or example
+ * installs.
+ */
 const FILES = [
   'package-lock.json',
   'test/generators/package-lock.json',

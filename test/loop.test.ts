@@ -58,8 +58,8 @@ void t.test('a wake does not cut the backoff after a failed turn short', async (
   await once(events, 'fifth');
   clearInterval(waking);
   await loop.stop();
-  for (const [place, least] of [50, 100, 200, 400].entries()) {
-    const pause = turns[place + 1]! - turns[place]!;
+  for (const [index, least] of [50, 100, 200, 400].entries()) {
+    const pause = turns[index + 1]! - turns[index]!;
     t.ok(pause >= least - 1, `${pause} ms`);
   }
 });

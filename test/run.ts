@@ -81,8 +81,8 @@ const LONG_FOLDERS = [
  * and in a folder by its bytes.
  */
 async function assumedSeconds(file: string): Promise<number> {
-  const place = LONG_FOLDERS.findIndex((folder) => file.startsWith(`test/${folder}/`));
-  const folders = place === -1 ? 0 : LONG_FOLDERS.length - place;
+  const index = LONG_FOLDERS.findIndex((folder) => file.startsWith(`test/${folder}/`));
+  const folders = index === -1 ? 0 : LONG_FOLDERS.length - index;
   return (1 + folders) * 1e6 + (await stat(join(root, file))).size;
 }
 
@@ -95,7 +95,7 @@ async function testFiles(durations: Record<string, number>): Promise<string[]> {
   const wanted = await Promise.all(paths.map(isWanted));
   const files = await Promise.all(
     paths
-      .filter((_, place) => wanted[place])
+      .filter((_, index) => wanted[index])
       .map(async (path) => {
         const file = join('test', path);
         return { file, seconds: durations[file] ?? (await assumedSeconds(file)) };
@@ -195,7 +195,7 @@ function watchMachine(): () => number {
 class Suite {
   readonly totals: Totals = { passed: 0, failed: 0 };
   readonly durations: Record<string, number>;
-  /** CPU milliseconds of each file's process, without what it started. */
+  /** CPU milliseconds of each file's process, without the processes that it started. */
   readonly cpuMs: Record<string, number> = {};
   readonly #files: string[];
   readonly #start: () => Worker;

@@ -4,7 +4,7 @@ import { currentTraceparent, ownTraceparent, parseTraceparent, withTrace } from 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const PARENT = '00f067aa0ba902b7';
 
-void t.test('a valid header is taken in version 00, and any other is ignored', (t) => {
+void t.test('a valid trace header of version 00 is used, any other is ignored', (t) => {
   const valid = `00-${TRACE}-${PARENT}-01`;
   for (const given of [valid, `cc-${TRACE}-${PARENT}-01`, `cc-${TRACE}-${PARENT}-01-what-follows`])
     t.same(parseTraceparent(given), { traceparent: valid, traceId: TRACE }, given);
@@ -24,7 +24,7 @@ void t.test('a valid header is taken in version 00, and any other is ignored', (
   t.end();
 });
 
-void t.test('a trace holds for what it encloses, also behind an await', async (t) => {
+void t.test('a trace applies to everything inside it, also after an await', async (t) => {
   const traceparent = `00-${TRACE}-${PARENT}-00`;
   t.equal(currentTraceparent(), null);
   await withTrace({ traceparent, traceId: TRACE }, async () => {
@@ -34,7 +34,7 @@ void t.test('a trace holds for what it encloses, also behind an await', async (t
   t.equal(currentTraceparent(), null);
 });
 
-void t.test("an event without a trace has its own id as the trace's", (t) => {
+void t.test('an event without a trace uses its own id as the trace id', (t) => {
   const own = ownTraceparent('01985e2a-7c4b-7def-8123-456789abcdef');
   t.equal(own, '00-01985e2a7c4b7def8123456789abcdef-8123456789abcdef-01');
   t.ok(parseTraceparent(own));

@@ -82,8 +82,8 @@ async function collect(sql: Sql, chainNow: Date): Promise<number> {
   const net = GROSS - FEE;
   const owed = { feeOwed: 0n, creditSpent: 0n };
   const amounts = { amountGross: GROSS, platformFee: FEE, amountNet: net, ...owed };
-  const packs = Array.from({ length: Math.ceil(rows.length / PACK) }, (_, place) =>
-    rows.slice(place * PACK, (place + 1) * PACK),
+  const packs = Array.from({ length: Math.ceil(rows.length / PACK) }, (_, index) =>
+    rows.slice(index * PACK, (index + 1) * PACK),
   );
   const signed = packs.flatMap((pack) => {
     const transaction = {

@@ -53,10 +53,10 @@ function serve(socket: Socket, afterMs: number | null): void {
   });
 }
 
-async function listen(count: number, afterMs: (place: number) => number | null): Promise<number[]> {
+async function listen(count: number, afterMs: (index: number) => number | null): Promise<number[]> {
   return Promise.all(
-    Array.from({ length: count }, async (_, place) => {
-      const server = createServer((socket) => serve(socket, afterMs(place))).listen(
+    Array.from({ length: count }, async (_, index) => {
+      const server = createServer((socket) => serve(socket, afterMs(index))).listen(
         0,
         '127.0.0.1',
         4096,
@@ -81,6 +81,6 @@ process.on('message', (message: 'reset' | 'times' | 'count' | 'time' | { after: 
   else reportAt = message.after;
 });
 process.send?.({
-  open: await listen(Number(open), (place) => (place === 0 ? 0 : Number(slowMs))),
+  open: await listen(Number(open), (index) => (index === 0 ? 0 : Number(slowMs))),
   hung: await listen(Number(hung), () => null),
 });

@@ -115,8 +115,8 @@ async function collected(
         value: ({ data: [string]; owner: string; lamports: number } | null)[];
       }>('getMultipleAccounts', waiting, { encoding: 'base64', commitment: 'confirmed' });
       const now = performance.now();
-      for (const [place, address] of waiting.entries()) {
-        const account = value[place];
+      for (const [index, address] of waiting.entries()) {
+        const account = value[index];
         const subscription =
           account &&
           subscriptionIn(

@@ -7,7 +7,7 @@ import { OperatorError } from '../errors.ts';
 import { parseMoment } from './terminal/time.ts';
 
 /** Receives the exit code of a command when the command ends. */
-export type Finish = (code: number) => void;
+export type SetExitCode = (code: number) => void;
 
 export interface EnvFlag {
   envFile?: string;

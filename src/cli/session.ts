@@ -143,8 +143,10 @@ function storedKey(
   if (apiKeyFile !== undefined || (named === undefined && apiKey !== undefined)) return undefined;
   const profile = findProfile(named ?? DEFAULT_PROFILE);
   if (named === undefined) {
-    const wanted = apiUrl ?? givenApiUrl;
-    return wanted === undefined || baseUrlOf(wanted) === profile?.apiUrl ? profile : undefined;
+    const requestedUrl = apiUrl ?? givenApiUrl;
+    return requestedUrl === undefined || baseUrlOf(requestedUrl) === profile?.apiUrl
+      ? profile
+      : undefined;
   }
   if (profile === undefined)
     throw new OperatorError(
@@ -164,11 +166,11 @@ function storedKey(
  * another URL is named, because a user who is logged in would not look for it.
  */
 function missingKey(url: string): string {
-  const kept = findProfile(DEFAULT_PROFILE);
-  if (kept === undefined || kept.apiUrl === url)
+  const profile = findProfile(DEFAULT_PROFILE);
+  if (profile === undefined || profile.apiUrl === url)
     return 'An API key is needed: log in with "billing login", set BILLING_API_KEY, or name a file with --api-key-file.';
   return (
-    `An API key for ${url} is needed: the one that "billing login" keeps is for ${kept.apiUrl}. ` +
+    `An API key for ${url} is needed: the one that "billing login" keeps is for ${profile.apiUrl}. ` +
     'Correct BILLING_API_URL (or --api-url), set BILLING_API_KEY, or name a file with --api-key-file.'
   );
 }

@@ -110,9 +110,9 @@ export function createAccessGuard(
       return Promise.resolve(accessNow(last));
     const pending = asking.get(key);
     if (pending !== undefined) return pending;
-    const asked = ask(key, customer).finally(() => asking.delete(key));
-    asking.set(key, asked);
-    return asked;
+    const request = ask(key, customer).finally(() => asking.delete(key));
+    asking.set(key, request);
+    return request;
   };
 }
 

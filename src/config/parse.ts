@@ -42,9 +42,9 @@ export const url =
  */
 export const baseUrl = (value: string): string => {
   const { username, password } = new URL(url('http:', 'https:')(value));
-  const kept = 'give scheme, host and perhaps a path alone';
-  if (username !== '' || password !== '') throw new Error(`has a user name or a password: ${kept}`);
-  if (/[?#]/.test(value)) throw new Error(`has a query or a fragment: ${kept}`);
+  const form = 'give scheme, host and perhaps a path alone';
+  if (username !== '' || password !== '') throw new Error(`has a user name or a password: ${form}`);
+  if (/[?#]/.test(value)) throw new Error(`has a query or a fragment: ${form}`);
   return value.replace(/\/+$/, '');
 };
 

@@ -79,7 +79,8 @@ export function parsePostgresUrl(url: string): PostgresUrl {
       key: parameters.get('sslkey'),
     },
     connectMs:
-      1000 * (whole(parameters, 'connect_timeout', 1, MAX_CONNECT_SECONDS) ?? CONNECT_SECONDS),
+      1000 *
+      (wholeNumber(parameters, 'connect_timeout', 1, MAX_CONNECT_SECONDS) ?? CONNECT_SECONDS),
     applicationName: parameters.get('application_name'),
     options: parameters.get('options'),
   };
@@ -107,8 +108,8 @@ export function primaryUrl(url: string): string {
 export function withUser(url: string, user: string, password: string): string {
   const { database } = parsePostgresUrl(url);
   const { scheme, rest } = partsOf(url);
-  const [place, query] = splitOnce(rest, '?');
-  const [authority] = splitOnce(place, '/');
+  const [server, query] = splitOnce(rest, '?');
+  const [authority] = splitOnce(server, '/');
   const others = (query ?? '')
     .split('&')
     .filter((pair) => !/^(user|password|dbname)?(=|$)/.test(pair));
@@ -152,8 +153,8 @@ function parametersOf(url: string): Parameters {
     set('user', user);
     set('password', password);
   }
-  const [place, query] = splitOnce(rest, '?');
-  const [authority, database = ''] = splitOnce(place, '/');
+  const [server, query] = splitOnce(rest, '?');
+  const [authority, database = ''] = splitOnce(server, '/');
   const entries = authority.split(',').map(readAuthority);
   // Without this check, the first part of a password with a "/" would count as a host and a port,
   // which later messages name.
@@ -166,9 +167,9 @@ function parametersOf(url: string): Parameters {
   set('dbname', database);
   for (const pair of (query ?? '').split('&').filter((text) => text !== '')) {
     const [name, value] = splitOnce(pair, '=');
-    const known = decode(name);
-    check(known, value === undefined ? undefined : decode(value));
-    set(known, value ?? '');
+    const parameter = decode(name);
+    check(parameter, value === undefined ? undefined : decode(value));
+    set(parameter, value ?? '');
   }
   return parameters;
 }
@@ -256,7 +257,12 @@ function choice<const T extends string>(
   return found;
 }
 
-function whole(parameters: Parameters, name: string, min: number, max: number): number | undefined {
+function wholeNumber(
+  parameters: Parameters,
+  name: string,
+  min: number,
+  max: number,
+): number | undefined {
   const value = parameters.get(name);
   if (value === undefined) return undefined;
   const number = Number(value);

@@ -14,9 +14,11 @@ export const DEFAULT_PROFILE = 'default';
 
 /** Returns the path of profiles.json (XDG Base Directory Specification). */
 export function profilesPath(env: NodeJS.ProcessEnv = process.env): string {
-  const given = env.XDG_CONFIG_HOME ?? '';
+  const configHome = env.XDG_CONFIG_HOME ?? '';
   // The specification says that a relative path must be ignored.
-  const directory = given.startsWith('/') ? given : join(env.HOME ?? homedir(), '.config');
+  const directory = configHome.startsWith('/')
+    ? configHome
+    : join(env.HOME ?? homedir(), '.config');
   return join(directory, 'billing', 'profiles.json');
 }
 
@@ -83,7 +85,7 @@ function write(profiles: ReadonlyMap<string, Profile>): void {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     const text = `${JSON.stringify(Object.fromEntries(profiles), null, 2)}\n`;
-    // The mode counts for a new file only, so one that was left behind is removed.
+    // The file mode applies only to a new file, so a file that was left behind is removed first.
     rmSync(`${path}.new`, { force: true });
     writeFileSync(`${path}.new`, text, { mode: 0o600, flag: 'wx' });
     renameSync(`${path}.new`, path);

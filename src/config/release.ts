@@ -16,6 +16,6 @@ export function compareReleases(one: string, other: string): number {
   const [first, second] = [one, other].map((version) =>
     version.split(/[.-]/).slice(0, 3).map(Number),
   );
-  const at = (first ?? []).findIndex((number, place) => number !== second?.[place]);
+  const at = (first ?? []).findIndex((number, index) => number !== second?.[index]);
   return at === -1 ? 0 : (first?.[at] ?? 0) - (second?.[at] ?? 0);
 }

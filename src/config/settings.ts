@@ -31,12 +31,14 @@ export function readSettings({ env = process.env, envFile }: Environment = {}): 
   settings: Record<keyof Values, Setting>;
 } {
   const file = envFile === undefined ? {} : withoutEmpty(readEnvFile(envFile));
-  const own = withoutEmpty(env);
-  const environment: NodeJS.ProcessEnv = { ...file, ...own };
+  const fromEnvironment = withoutEmpty(env);
+  const environment: NodeJS.ProcessEnv = { ...file, ...fromEnvironment };
   const settings = Object.fromEntries(
     Object.entries<Variable<unknown>>(variables).map(([key, variable]) => [
       key,
-      settingOf(variable, environment, (name) => (name in own ? 'environment' : 'env file')),
+      settingOf(variable, environment, (name) =>
+        name in fromEnvironment ? 'environment' : 'env file',
+      ),
     ]),
   );
   return {
@@ -50,16 +52,16 @@ function settingOf(
   environment: NodeJS.ProcessEnv,
   fromOf: (name: string) => Setting['from'],
 ): Setting {
-  const given = environment[name];
+  const value = environment[name];
   const path = secret === true ? environment[`${name}_FILE`] : undefined;
   if (path === undefined) {
-    if (given !== undefined)
-      return { text: given, from: fromOf(name), file: undefined, fault: undefined };
+    if (value !== undefined)
+      return { text: value, from: fromOf(name), file: undefined, fault: undefined };
     const from = fallback === undefined ? 'unset' : 'default';
     return { text: fallback, from, file: undefined, fault: undefined };
   }
   const found = { from: fromOf(`${name}_FILE`), file: path };
-  if (given !== undefined)
+  if (value !== undefined)
     return { ...found, text: undefined, fault: `and ${name}_FILE are both given; keep one` };
   try {
     return { ...found, text: readFileSync(path, 'utf8').trim(), fault: undefined };

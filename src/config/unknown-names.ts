@@ -22,7 +22,7 @@ const CLOSENESS = 2;
 const MIN_LENGTH = 7;
 
 const all = Object.values<Variable<unknown>>(variables);
-const known = new Set(
+const knownNames = new Set(
   all.flatMap(({ name, secret }) => (secret ? [name, `${name}_FILE`] : [name])),
 );
 
@@ -32,8 +32,8 @@ const known = new Set(
  */
 export function unknownNames(names: readonly string[]): string[] {
   return names.flatMap((name) => {
-    if (known.has(name) || others.has(name) || injected.test(name)) return [];
-    const [nearest = '', letters = Infinity] = closest(name, known);
+    if (knownNames.has(name) || others.has(name) || injected.test(name)) return [];
+    const [nearest = '', letters = Infinity] = closest(name, knownNames);
     const isClose = letters <= CLOSENESS && name.length >= MIN_LENGTH;
     if (!isClose && !prefixes.some((prefix) => name.startsWith(prefix))) return [];
     const hint = letters <= 2 * CLOSENESS ? ` Is ${nearest} meant?` : '';

@@ -42,10 +42,10 @@ export const MAX_CLOCK_SECONDS = 240;
 
 /** Decides which of the clocks is wrong. Pure. */
 export function compareClocks(offsets: ClockOffsets): ClockDifference {
-  const known = Object.entries({ host: 0, ...offsets })
+  const measured = Object.entries({ host: 0, ...offsets })
     .flatMap(([name, at]) => (at === null ? [] : [{ name: name as ClockName, at }]))
     .toSorted((a, b) => a.at - b.at);
-  const [first, middle, last] = known;
+  const [first, middle, last] = measured;
   if (first === undefined || middle === undefined) return { ...offsets, odd: null, seconds: 0 };
   if (last === undefined) return { ...offsets, odd: null, seconds: middle.at - first.at };
   const [below, above] = [middle.at - first.at, last.at - middle.at];

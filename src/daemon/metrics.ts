@@ -15,6 +15,7 @@ export interface MetricsServer {
   close(): Promise<void>;
 }
 
+/** Time limit of the readiness check. */
 const READY_MS = 2000;
 
 /**
@@ -148,8 +149,8 @@ async function listen(server: Server, host: string, port: number): Promise<numbe
       const address = server.address();
       return typeof address === 'object' && address !== null ? address.port : candidate;
     } catch (error) {
-      const taken = error instanceof Error && 'code' in error && error.code === 'EADDRINUSE';
-      if (taken && port !== 0 && candidate < port + 100) continue;
+      const isPortTaken = error instanceof Error && 'code' in error && error.code === 'EADDRINUSE';
+      if (isPortTaken && port !== 0 && candidate < port + 100) continue;
       throw new OperatorError(
         `The metrics cannot be served on ${host}:${port}: ${messageOf(error)}. Set METRICS_HOST or METRICS_PORT.`,
         1,

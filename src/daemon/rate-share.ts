@@ -42,6 +42,7 @@ interface RateShareOptions {
   countedMs?: number;
 }
 
+/** Interval at which a lease is renewed. */
 const RENEW_MS = 1500;
 /** After a renewal, the process may use its share for this many milliseconds. */
 const IN_USE_MS = 4800;
@@ -61,13 +62,13 @@ export async function startRateShare(
   { sql, log, registry, countedMs = COUNTED_MS }: RateShareOptions,
 ): Promise<RateShare> {
   if (rate === 0) return { now: () => Infinity, stop: () => Promise.resolve() };
-  const own: Holder = { name, holder: randomUUID(), place: readPlace(), pid: process.pid };
+  const holder: Holder = { name, holder: randomUUID(), place: readPlace(), pid: process.pid };
   const share = new Share(countedMs);
   let processes = 0;
   const renew = async () => {
     const startedAt = performance.now();
     const leaseMs = IN_USE_MS + countedMs;
-    const lease = await renewLease(sql, { ...own, rate, holds: share.most(startedAt), leaseMs });
+    const lease = await renewLease(sql, { ...holder, rate, holds: share.most(startedAt), leaseMs });
     share.set(lease.granted, startedAt + IN_USE_MS);
     if (registry !== undefined) gauge(registry).set({ budget: name }, lease.granted);
     if (lease.holders > rate && lease.holders !== processes)
@@ -85,13 +86,13 @@ export async function startRateShare(
     async stop() {
       await loop.stop();
       // If `endLease` fails, the lease expires by itself.
-      await endLease(sql, own, COUNTED_MS).catch(() => undefined);
-      holders.delete(own.holder);
+      await endLease(sql, holder, COUNTED_MS).catch(() => undefined);
+      holders.delete(holder.holder);
     },
   };
-  holders.add(own.holder);
+  holders.add(holder.holder);
   const begin = async () => {
-    await endDeadLeases(sql, own);
+    await endDeadLeases(sql, holder);
     await renew();
   };
   await begin().catch((error: unknown) => onError(error, 1));
@@ -154,9 +155,9 @@ const holders = new Set<string>();
  * Ends the leases of processes that ran on this machine and have exited. Otherwise a daemon that
  * restarts after a crash would wait until its old lease expires.
  */
-async function endDeadLeases(sql: Sql, own: Holder): Promise<void> {
-  if (own.place === null) return;
-  for (const one of await listHolders(sql, own)) {
+async function endDeadLeases(sql: Sql, holder: Holder): Promise<void> {
+  if (holder.place === null) return;
+  for (const one of await listHolders(sql, holder)) {
     const isAlive = one.pid === process.pid ? holders.has(one.holder) : isRunning(one.pid);
     if (!isAlive) await endLease(sql, one, COUNTED_MS);
   }

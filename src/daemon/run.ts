@@ -122,7 +122,7 @@ export async function runDaemon(
     });
     const metrics = await endingHealth(health, listening);
     const supervisor = supervision();
-    const notifying =
+    const systemdNotifier =
       supervisor &&
       startNotifying(supervisor, ready, (reason) =>
         resources.log.error({ reason }, 'systemd not notified'),
@@ -132,7 +132,7 @@ export async function runDaemon(
     isStopping = true;
     await untilClientsLeave(role, signal, resources);
     log.info({ signal }, 'stopping; no new work is taken');
-    const [stopped] = await Promise.all([within(GRACE_MS, daemon.stop()), notifying?.stop()]);
+    const [stopped] = await Promise.all([within(GRACE_MS, daemon.stop()), systemdNotifier?.stop()]);
     await Promise.all([metrics.close(), beating.stop(), secrets.stop()]);
     observeLoops(undefined);
     logStopped(log, stopped);
@@ -317,8 +317,8 @@ function isDaemon(role: ConfigRole): role is 'serve' | 'keeper' | 'dispatch' {
 
 /**
  * Connects to Postgres, checks the database with assertUsable(), runs `use` and disconnects.
- * Without `limits`, those of commands apply. Throws an OperatorError when Postgres is unusable,
- * refuses a statement, or is lost while `use` runs.
+ * Without `limits`, the limits of commands apply. Throws an OperatorError when Postgres is
+ * unusable, refuses a statement, or is lost while `use` runs.
  */
 export async function withPostgres<T>(
   databaseUrl: string,

@@ -8,6 +8,7 @@ import { fingerprintsOf } from '../domain/accounts/secrets.ts';
 import type { Log } from '../log.ts';
 import { startLoop } from '../loop.ts';
 
+/** Interval of the checks. */
 const CHECK_MS = 30_000;
 
 /**

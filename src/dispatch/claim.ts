@@ -46,7 +46,7 @@ const MAX_READY = 4000;
 const MAX_READY_OF_HOST = 1000;
 
 /** The claimer's state of one endpoint. */
-interface Known {
+interface EndpointState {
   queue: EndpointQueue;
   /** True when the queue may have rows to claim. */
   isDue: boolean;
@@ -59,9 +59,9 @@ interface Known {
 
 export class Claimer {
   readonly #parts: ClaimerParts;
-  readonly #known = new Map<string, Known>();
+  readonly #states = new Map<string, EndpointState>();
   /** Endpoints with due rows, in the order in which they were found. */
-  readonly #due = new Set<Known>();
+  readonly #due = new Set<EndpointState>();
   /** Claimed deliveries that will not be sent under their claim. The next claim() releases them. */
   #stale: Claimed[] = [];
   #readyCount = 0;
@@ -77,26 +77,26 @@ export class Claimer {
    * the start, to find such rows. For a busy endpoint, a claim does so every `fromStartMs` anyway.
    */
   found(endpointId: string, isSwept: boolean): void {
-    let known = this.#known.get(endpointId);
-    if (known === undefined) {
-      known = {
+    let state = this.#states.get(endpointId);
+    if (state === undefined) {
+      state = {
         queue: new EndpointQueue(endpointId),
         isDue: false,
         claimedTo: undefined,
         startedAt: -Infinity,
         pausedUntil: 0,
       };
-      this.#known.set(endpointId, known);
+      this.#states.set(endpointId, state);
     }
-    if (isSwept && !known.isDue && known.queue.ready.length === 0) known.startedAt = -Infinity;
-    this.#setDue(known);
+    if (isSwept && !state.isDue && state.queue.ready.length === 0) state.startedAt = -Infinity;
+    this.#setDue(state);
   }
 
   /** True when claim() can claim further deliveries, or has claims to release. */
   get isHungry(): boolean {
     if (this.#stale.length > 0) return true;
     const left = this.#places();
-    for (const known of this.#due) if (this.#roomOf(known, left) > 0) return true;
+    for (const state of this.#due) if (this.#roomOf(state, left) > 0) return true;
     return false;
   }
 
@@ -106,20 +106,20 @@ export class Claimer {
    */
   async claim(): Promise<Claimed[]> {
     await this.#releaseStale();
-    const asked = new Map<string, { known: Known; room: number }>();
+    const requested = new Map<string, { state: EndpointState; room: number }>();
     const left = this.#places();
-    for (const known of this.#due) {
-      const room = this.#roomOf(known, left);
+    for (const state of this.#due) {
+      const room = this.#roomOf(state, left);
       if (room <= 0) continue;
-      left[known.queue.pace] -= room;
-      asked.set(known.queue.endpointId, { known, room });
-      if (asked.size === MAX_ENDPOINTS) break;
+      left[state.queue.pace] -= room;
+      requested.set(state.queue.endpointId, { state, room });
+      if (requested.size === MAX_ENDPOINTS) break;
     }
-    if (asked.size === 0) return [];
-    const requests = [...asked.values()].map(({ known, room }) => this.#requestOf(known, room));
+    if (requested.size === 0) return [];
+    const requests = [...requested.values()].map(({ state, room }) => this.#requestOf(state, room));
     // isDue is cleared before the claim, so that a row reported by found() during the claim sets
     // isDue again.
-    for (const { known } of asked.values()) this.#unsetDue(known);
+    for (const { state } of requested.values()) this.#unsetDue(state);
     const claimId = randomUUID();
     const { claims, claimMs, reserveMs } = this.#parts;
     const sendBefore = performance.now() + claimMs - reserveMs;
@@ -129,18 +129,18 @@ export class Claimer {
     } catch (error) {
       // The statement may have claimed rows although its response was lost. The next claim reads
       // the queue from its start, so that it finds these rows after their claims have expired.
-      for (const { known } of asked.values()) this.#again(known);
+      for (const { state } of requested.values()) this.#again(state);
       throw error;
     }
     claimed.sort((a, b) => a.dueAt - b.dueAt || (a.id < b.id ? -1 : 1));
     const counts = new Map<string, number>();
     for (const { endpointId, dueAt } of claimed) {
       counts.set(endpointId, (counts.get(endpointId) ?? 0) + 1);
-      const known = asked.get(endpointId)?.known;
-      if (known !== undefined) known.claimedTo = dueAt;
+      const state = requested.get(endpointId)?.state;
+      if (state !== undefined) state.claimedTo = dueAt;
     }
-    for (const [endpointId, { known, room }] of asked)
-      if (counts.get(endpointId) === room) this.#setDue(known);
+    for (const [endpointId, { state, room }] of requested)
+      if (counts.get(endpointId) === room) this.#setDue(state);
     return claimed.map((delivery) => ({ ...delivery, claimId, sendBefore }));
   }
 
@@ -155,16 +155,16 @@ export class Claimer {
 
   /** Returns false, without adding the delivery, if its host has too many deliveries. */
   #offer(delivery: Ready): boolean {
-    const known = this.#known.get(delivery.endpointId);
-    if (known === undefined) return true;
+    const state = this.#states.get(delivery.endpointId);
+    if (state === undefined) return true;
     const host = this.#hosts.get(delivery.endpoint.host);
-    known.queue.host = host;
+    state.queue.host = host;
     if (host.ready >= MAX_READY_OF_HOST) return false;
-    known.queue.maxPerSecond = delivery.endpoint.maxPerSecond;
-    if (delivery.endpoint.maxPerSecond === null) known.queue.notBefore = 0;
-    known.queue.ready.push(delivery);
+    state.queue.maxPerSecond = delivery.endpoint.maxPerSecond;
+    if (delivery.endpoint.maxPerSecond === null) state.queue.notBefore = 0;
+    state.queue.ready.push(delivery);
     this.#countReady(host, 1);
-    this.#parts.concurrency.update(known.queue);
+    this.#parts.concurrency.update(state.queue);
     return true;
   }
 
@@ -178,13 +178,13 @@ export class Claimer {
    * undefined when there is no such delivery.
    */
   take({ endpointId, ready, host }: EndpointQueue): Ready | undefined {
-    const known = this.#known.get(endpointId);
+    const state = this.#states.get(endpointId);
     const now = performance.now();
     for (let next = ready.shift(); next !== undefined; next = ready.shift()) {
       this.#countReady(host, -1);
       if (next.sendBefore > now) return next;
       this.#stale.push(next);
-      if (known !== undefined) this.#again(known);
+      if (state !== undefined) this.#again(state);
     }
     return undefined;
   }
@@ -194,23 +194,23 @@ export class Claimer {
    * of WEBHOOK_ENDPOINT_CONCURRENCY has changed.
    */
   refresh(): void {
-    for (const { queue } of this.#known.values()) this.#parts.concurrency.update(queue);
+    for (const { queue } of this.#states.values()) this.#parts.concurrency.update(queue);
   }
 
   /** Releases deliveries and makes no claims for their endpoints during the next `ms`. */
   async pause(deliveries: readonly Claimed[], ms: number): Promise<void> {
     for (const { endpointId } of deliveries) {
-      const known = this.#known.get(endpointId);
-      if (known === undefined) continue;
-      known.pausedUntil = performance.now() + ms;
-      this.#again(known);
+      const state = this.#states.get(endpointId);
+      if (state === undefined) continue;
+      state.pausedUntil = performance.now() + ms;
+      this.#again(state);
     }
     await releaseClaims(this.#parts.queue, deliveries);
   }
 
   /** Releases all unsent deliveries. */
   async release(): Promise<void> {
-    for (const { queue } of this.#known.values()) {
+    for (const { queue } of this.#states.values()) {
       this.#stale.push(...queue.ready);
       this.#countReady(queue.host, -queue.ready.length);
       queue.ready = [];
@@ -223,9 +223,9 @@ export class Claimer {
   forget(): void {
     this.#hosts.forget();
     const before = performance.now() - this.#parts.times.forgetMs;
-    for (const [endpointId, { queue, isDue }] of this.#known)
+    for (const [endpointId, { queue, isDue }] of this.#states)
       if (!isDue && queue.inFlight === 0 && queue.ready.length === 0 && queue.usedAt < before)
-        this.#known.delete(endpointId);
+        this.#states.delete(endpointId);
   }
 
   async #releaseStale(): Promise<void> {
@@ -234,30 +234,30 @@ export class Claimer {
     await releaseClaims(this.#parts.queue, stale);
   }
 
-  #unsetDue(known: Known): void {
-    known.isDue = false;
-    this.#due.delete(known);
+  #unsetDue(state: EndpointState): void {
+    state.isDue = false;
+    this.#due.delete(state);
   }
 
-  #setDue(known: Known): void {
-    known.isDue = true;
-    this.#due.add(known);
+  #setDue(state: EndpointState): void {
+    state.isDue = true;
+    this.#due.add(state);
   }
 
   /** Marks an endpoint as due. The next claim then reads the endpoint's queue from its start. */
-  #again(known: Known): void {
-    known.startedAt = -Infinity;
-    this.#setDue(known);
+  #again(state: EndpointState): void {
+    state.startedAt = -Infinity;
+    this.#setDue(state);
   }
 
-  #requestOf(known: Known, room: number): ClaimRequest {
+  #requestOf(state: EndpointState, room: number): ClaimRequest {
     const now = performance.now();
     const isFromStart =
-      known.claimedTo === undefined || now - known.startedAt > this.#parts.times.fromStartMs;
-    if (isFromStart) known.startedAt = now;
+      state.claimedTo === undefined || now - state.startedAt > this.#parts.times.fromStartMs;
+    if (isFromStart) state.startedAt = now;
     const recent = this.#parts.clock.now() - this.#parts.times.commitMs;
-    const floor = isFromStart ? null : Math.min(known.claimedTo ?? recent, recent);
-    return { endpointId: known.queue.endpointId, room, floor };
+    const floor = isFromStart ? null : Math.min(state.claimedTo ?? recent, recent);
+    return { endpointId: state.queue.endpointId, room, floor };
   }
 
   /**
@@ -275,7 +275,7 @@ export class Claimer {
     };
   }
 
-  #roomOf({ queue, pausedUntil }: Known, left: Record<Pace, number>): number {
+  #roomOf({ queue, pausedUntil }: EndpointState, left: Record<Pace, number>): number {
     if (pausedUntil > performance.now()) return 0;
     const { pace, responseMs = Infinity, inFlight, ready } = queue;
     const window = this.#parts.concurrency.windowOf(queue);

@@ -31,7 +31,7 @@ export function databaseClock(monotonic: () => number = () => performance.now())
   /** Database's clock minus monotonic clock, in milliseconds. */
   let offset: number | undefined;
 
-  const question = async (ask: () => Promise<number>, known: number | undefined) => {
+  const question = async (ask: () => Promise<number>, estimate: number | undefined) => {
     const askedAt = monotonic();
     const unixMs = await ask();
     const answeredAt = monotonic();
@@ -40,7 +40,7 @@ export function databaseClock(monotonic: () => number = () => performance.now())
     return {
       unixMs,
       isQuick,
-      offset: isQuick || known === undefined ? most : Math.min(Math.max(known, least), most),
+      offset: isQuick || estimate === undefined ? most : Math.min(Math.max(estimate, least), most),
     };
   };
 

@@ -50,7 +50,7 @@ export class EndpointQueue {
   responseMs: number | undefined;
   isFailing = false;
   /** Number of requests left in the endpoint's current turn. */
-  turn = 0;
+  requestsLeft = 0;
   /** Position in the order of turns; the lowest value is next. */
   waitingSince = 0;
   usedAt = performance.now();
@@ -82,8 +82,13 @@ export interface Place {
   host: Host | undefined;
 }
 
+/** Response time above which an endpoint counts as slow. */
 const SLOW_MS = 250;
-const TURN_MS = 100;
+/**
+ * Time budget of an endpoint's turn: the faster an endpoint responds, the more requests it may
+ * start in one turn.
+ */
+const TURN_BUDGET_MS = 100;
 /** Number of places that are reserved for new endpoints. */
 const NEW_PLACES = 2;
 const paces: readonly Pace[] = ['fast', 'new', 'slow', 'failing'];
@@ -224,9 +229,11 @@ export class Concurrency {
     queue.inFlight += 1;
     queue.usedAt = performance.now();
     queue.notBefore = queue.usedAt + 1000 / this.rateOf(queue);
-    queue.turn -= 1;
-    if (queue.turn <= 0) {
-      queue.turn = Math.floor(TURN_MS / Math.max(1, queue.responseMs ?? TURN_MS));
+    queue.requestsLeft -= 1;
+    if (queue.requestsLeft <= 0) {
+      queue.requestsLeft = Math.floor(
+        TURN_BUDGET_MS / Math.max(1, queue.responseMs ?? TURN_BUDGET_MS),
+      );
       this.#waiting[pace].delete(queue);
     }
     this.update(queue);

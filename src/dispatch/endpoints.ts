@@ -29,7 +29,7 @@ const MAX_KEPT = 10_000;
 
 export class EndpointCache {
   /** Entries in order of last use, oldest first. */
-  readonly #known = new Map<string, SendingEndpoint>();
+  readonly #cache = new Map<string, SendingEndpoint>();
   readonly #sql: Sql;
   readonly #secrets: SecretBox;
   readonly #onUnusable: (endpointId: string, error: unknown) => void;
@@ -55,30 +55,32 @@ export class EndpointCache {
   async read(
     claimed: readonly Pick<ClaimedDelivery, 'endpointId' | 'changedAt'>[],
   ): Promise<ReadonlyMap<string, SendingEndpoint>> {
-    const wanted = new Map(claimed.map(({ endpointId, changedAt }) => [endpointId, changedAt]));
-    const missing = [...wanted].flatMap(([id, changedAt]) => {
-      const known = this.#known.get(id);
-      return known === undefined || (known.changedAt ?? 0) < (changedAt ?? 0) ? [id] : [];
+    const changedAtById = new Map(
+      claimed.map(({ endpointId, changedAt }) => [endpointId, changedAt]),
+    );
+    const missing = [...changedAtById].flatMap(([id, changedAt]) => {
+      const cached = this.#cache.get(id);
+      return cached === undefined || (cached.changedAt ?? 0) < (changedAt ?? 0) ? [id] : [];
     });
-    for (const id of missing) this.#known.delete(id);
+    for (const id of missing) this.#cache.delete(id);
     for (const sealed of missing.length === 0 ? [] : await readEndpoints(this.#sql, missing)) {
       try {
-        this.#known.set(sealed.id, this.#open(sealed));
+        this.#cache.set(sealed.id, this.#open(sealed));
       } catch (error) {
         this.#onUnusable(sealed.id, error);
       }
     }
     const found = new Map<string, SendingEndpoint>();
-    for (const id of wanted.keys()) {
-      const endpoint = this.#known.get(id);
+    for (const id of changedAtById.keys()) {
+      const endpoint = this.#cache.get(id);
       if (endpoint === undefined) continue;
       found.set(id, endpoint);
-      this.#known.delete(id);
-      this.#known.set(id, endpoint);
+      this.#cache.delete(id);
+      this.#cache.set(id, endpoint);
     }
-    for (const id of this.#known.keys()) {
-      if (this.#known.size <= MAX_KEPT) break;
-      this.#known.delete(id);
+    for (const id of this.#cache.keys()) {
+      if (this.#cache.size <= MAX_KEPT) break;
+      this.#cache.delete(id);
     }
     return found;
   }

@@ -2,7 +2,7 @@
 // have the same host. The limit per host covers all of them, so that a merchant with many endpoints
 // cannot aim all requests of the dispatchers at another server.
 
-/** What a dispatcher has under way for one host. */
+/** The deliveries of a dispatcher to one host that are claimed or in flight. */
 export interface Host {
   readonly name: string;
   /** Requests in flight. */
@@ -12,18 +12,21 @@ export interface Host {
 }
 
 export class Hosts {
-  readonly #known = new Map<string, Host>();
+  readonly #hosts = new Map<string, Host>();
 
-  /** Returns the host with this name, the same object while it has anything under way. */
+  /**
+   * Returns the host with this name. While the host has deliveries, each call returns the same
+   * object.
+   */
   get(name: string): Host {
-    const known = this.#known.get(name) ?? { name, inFlight: 0, ready: 0 };
-    this.#known.set(name, known);
-    return known;
+    const host = this.#hosts.get(name) ?? { name, inFlight: 0, ready: 0 };
+    this.#hosts.set(name, host);
+    return host;
   }
 
-  /** Drops the hosts that have nothing under way. */
+  /** Drops the hosts without claimed deliveries and requests in flight. */
   forget(): void {
-    for (const { name, inFlight, ready } of this.#known.values())
-      if (inFlight === 0 && ready === 0) this.#known.delete(name);
+    for (const { name, inFlight, ready } of this.#hosts.values())
+      if (inFlight === 0 && ready === 0) this.#hosts.delete(name);
   }
 }

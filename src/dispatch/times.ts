@@ -1,9 +1,11 @@
-// The dispatcher's times (ms). They are passed to the parts, so that a dispatcher can be run with
-// other ones. What an endpoint gets is a promise and stands in webhooks/ and deliver.ts.
+// The dispatcher's times (ms). They are passed to the parts, so that tests can run with shorter
+// ones. The times that merchants are promised are defined in webhooks/ and deliver.ts.
 const HOUR_MS = 3_600_000;
 
 export const dispatchTimes = {
-  /** That a claim must remain valid after a request's deadline, for writing the outcome. */
+  /**
+   * Minimum remaining validity of a claim after the request's deadline, for writing the outcome.
+   */
   marginMs: 500,
   gaugesMs: 15_000,
   poll: {
@@ -14,7 +16,7 @@ export const dispatchTimes = {
   claim: {
     /** Deliveries are claimed ahead for as many requests as an endpoint answers in this time. */
     aheadMs: 100,
-    /** In which an endpoint is not claimed for after its host had too many deliveries. */
+    /** How long an endpoint is skipped by claims after its host had too many deliveries. */
     crowdedMs: 1000,
     /**
      * A claim continues an endpoint's queue at the due_at of the last claimed row. Because a row
@@ -40,8 +42,8 @@ export const dispatchTimes = {
   retention: {
     idleMs: HOUR_MS,
     /**
-     * Until the next try when a table lock was not free. It is long, because a dump of the database
-     * can hold the lock for hours, and each try briefly blocks new statements on the table.
+     * Delay of the next try when a table lock was not free. It is long, because a dump of the
+     * database can hold the lock for hours, and each try briefly blocks other statements.
      */
     lockedMs: 300_000,
   },

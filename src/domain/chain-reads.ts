@@ -83,14 +83,14 @@ export function readBlockhash(chain: ChainReader): Promise<Blockhash> {
   return reaching(chain.getLatestBlockhash());
 }
 
-/** The methods that tell whether blockhashes have expired. */
+/** The chain methods that check whether blockhashes have expired. */
 export type ExpiryReader = Pick<Rpc, 'endpoints' | 'getLifetimesEverywhere'>;
 
 /**
- * Asks all endpoints which of these blockhashes have expired. Returns a function that tells whether
- * two of them (or the only one) say so of a blockhash; false for one that is not among `lifetimes`.
- * Without any, the chain is not read. Throws a ServiceError (INTERNAL_ERROR) when the chain is
- * unreachable.
+ * Asks all endpoints which of these blockhashes have expired. The returned function is true for a
+ * blockhash that two endpoints (or the only one) report as expired, and false for a blockhash that
+ * is not in `lifetimes`. If `lifetimes` is empty, the chain is not read. Throws a ServiceError
+ * (INTERNAL_ERROR) when the chain is unreachable.
  */
 export async function readExpired(
   chain: ExpiryReader,
@@ -104,9 +104,9 @@ export async function readExpired(
 }
 
 /** Awaits an RPC response. Throws a ServiceError (INTERNAL_ERROR) when the chain is unreachable. */
-export async function reaching<T>(asked: Promise<T>): Promise<T> {
+export async function reaching<T>(response: Promise<T>): Promise<T> {
   try {
-    return await asked;
+    return await response;
   } catch (error) {
     const message =
       'The Solana network cannot be reached just now; nothing was stored. Try again in a moment.';
@@ -125,10 +125,10 @@ function unavailable(message: string, cause: RpcUnreachable | RpcError): Service
 }
 
 /**
- * Reads the lifetime of a blockhash that a wallet has read from its own endpoint. It began at the
- * newest block of the endpoints that respond, or before. Those of the service may be some blocks
- * behind that of the wallet: one knows the blockhash before its height passes the last valid one.
- * Throws INTERNAL_ERROR.
+ * Reads the lifetime of a blockhash that a wallet has read from its own endpoint. The lifetime
+ * began at the newest block of the service's endpoints that respond, or before. These endpoints may
+ * be some blocks behind the wallet's endpoint, but each knows the blockhash before its own height
+ * passes the last valid height. Throws INTERNAL_ERROR.
  */
 export async function readLifetimeOfNew(
   chain: Pick<Rpc, 'getHeights'>,
@@ -142,7 +142,7 @@ export async function readLifetimeOfNew(
 }
 
 /**
- * The last block height at which a transaction can land whose blockhash the wallet takes at the
+ * The last block height at which a transaction can land if the wallet reads its blockhash at the
  * block height `blockHeight`.
  */
 export const lastHeightOfNew = (blockHeight: bigint): bigint => blockHeight + BLOCKHASH_LIFE;
@@ -190,8 +190,8 @@ export async function readLanding(
 }
 
 /**
- * Whether the transaction's blockhash has expired and it has neither landed nor, if it has, taken
- * effect: its failure is final. Throws INTERNAL_ERROR.
+ * Whether the transaction can no longer take effect: its blockhash has expired and it has not
+ * landed, or it has landed and its failure is final. Throws INTERNAL_ERROR.
  */
 export async function hasLapsed(chain: ChainSender, relayed: Relayed): Promise<boolean> {
   const { verdict, status } = await readLanding(chain, relayed);

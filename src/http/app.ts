@@ -275,8 +275,8 @@ function refusalReport({ log, onConnectionRefused }: ApiDeps): ConnectionOptions
  * Returns the client's X-Request-Id if it is a plain token, so that the logs of client and service
  * share an id. Otherwise returns a new UUID.
  */
-function requestId(given: string | string[] | undefined): string {
-  return typeof given === 'string' && /^[\w.:/+=-]{1,128}$/.test(given) ? given : randomUUID();
+function requestId(header: string | string[] | undefined): string {
+  return typeof header === 'string' && /^[\w.:/+=-]{1,128}$/.test(header) ? header : randomUUID();
 }
 
 /**
@@ -311,8 +311,8 @@ function literal(text: string): string {
 }
 
 /**
- * Trims externalId in the request's body and query, before they are validated: a customer is one
- * person whatever spaces stand around its id.
+ * Trims externalId in the request's body and query, before they are validated: an id with spaces
+ * around it names the same customer.
  */
 function trimExternalId({ body, query }: Pick<FastifyRequest, 'body' | 'query'>): void {
   for (const fields of [body, query])

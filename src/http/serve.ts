@@ -36,7 +36,9 @@ import type { Api, ApiDeps } from './door/context.ts';
 import { requestsPerMinute } from './door/limits.ts';
 import { shareChain } from './door/shared-chain.ts';
 
+/** Interval at which expired rows are deleted. */
 const SWEEP_MS = 60_000;
+/** Interval at which serve looks for replay runs. */
 const REPLAYS_MS = 10_000;
 /**
  * Milliseconds from startup to the check of the genesis hash. The check is delayed because it loads

@@ -86,7 +86,10 @@ export class Keeper {
   readonly #config: Config;
   readonly #installation: Installation;
   readonly #context: Context;
-  /** For work that anyone can cause: its requests leave a part of the rate to payments. */
+  /**
+   * Context for work that anyone can cause. It may use only a part of the RPC rate, so that
+   * payments keep the rest.
+   */
   readonly #anyones: Context;
   readonly #rates: Rates;
   readonly #client: Rpc;
@@ -309,10 +312,10 @@ export class Keeper {
    * Starts a loop that verifies the chain before its first turn. Outages of the chain are logged by
    * `watchRpc`, all other errors by this function.
    */
-  #loop(what: string, idleMs: number | (() => number), turn: () => Promise<boolean>): Loop {
+  #loop(name: string, idleMs: number | (() => number), turn: () => Promise<boolean>): Loop {
     const { log } = this.#context;
     return startLoop({
-      name: what,
+      name,
       idleMs,
       turn: async () => {
         await this.#verify();
@@ -325,7 +328,7 @@ export class Keeper {
           this.#refusal = error.message;
           return;
         }
-        log.error({ err: error, failures, loop: what }, 'keeper loop failed');
+        log.error({ err: error, failures, loop: name }, 'keeper loop failed');
       },
     });
   }

@@ -32,7 +32,7 @@ void t.test('a generated key’s signatures verify with its address', (t) => {
   t.end();
 });
 
-void t.test('a keypair shows no secret', (t) => {
+void t.test('printing or serialising a keypair shows no secret', (t) => {
   const { secretKey } = Web3Keypair.generate();
   const shown =
     inspect(keypairFromSecret(secretKey), { depth: 10, showHidden: true }) +
@@ -60,7 +60,7 @@ void t.test(
   },
 );
 
-void t.test('keypair files', async (t) => {
+void t.test('keypair files are read, or refused without showing their content', async (t) => {
   const folder = t.testdir();
   const file = async (name: string, content: string, mode = 0o600) => {
     const path = join(folder, name);
@@ -123,7 +123,7 @@ void t.test('keypair files', async (t) => {
 });
 
 void t.test(
-  "a credential of systemd is read: root's file, which this process may read by its group or an ACL",
+  'a credential of systemd is read, although its group or an ACL may read it',
   async (t) => {
     if (process.getuid?.() !== 0) {
       // Only root can make such a file.

@@ -15,7 +15,7 @@ function chainAt(seconds: bigint) {
 
 const at = (seconds: bigint) => new Date(Number(seconds) * 1000);
 
-void t.test('callers within the allowed age share one request', async (t) => {
+void t.test('callers that accept the same age share one request for the clock', async (t) => {
   const { chain, rpc } = chainAt(100n);
   const clock = createChainClock(rpc, { silentMs: 60_000 });
   t.same(await Promise.all([clock.now(), clock.now(), clock.now()]), [
@@ -28,36 +28,39 @@ void t.test('callers within the allowed age share one request', async (t) => {
   t.equal(chain.asked, 1);
 });
 
-void t.test('a response that is too old is requested again', async (t) => {
-  const { chain, rpc } = chainAt(100n);
-  const clock = createChainClock(rpc, { silentMs: -1 });
-  await clock.now();
-  chain.seconds = 101n;
-  t.same(await clock.now(), at(101n));
-});
-
 void t.test(
-  'the clock never runs backwards: an endpoint behind, or a fork, makes nothing less due',
+  'a clock reading that is older than the caller accepts is requested again',
   async (t) => {
     const { chain, rpc } = chainAt(100n);
     const clock = createChainClock(rpc, { silentMs: -1 });
     await clock.now();
-    chain.seconds = 90n;
-    t.same(await clock.now(), at(100n));
-    clock.observe(95n);
-    t.same(await clock.now(), at(100n));
-    clock.observe(120n);
-    t.same(await clock.now(), at(120n));
+    chain.seconds = 101n;
+    t.same(await clock.now(), at(101n));
   },
 );
 
-void t.test('a time received with accounts does not replace a request in progress', async (t) => {
+void t.test('the clock never runs backwards, behind a lagging endpoint or a fork', async (t) => {
   const { chain, rpc } = chainAt(100n);
-  const clock = createChainClock(rpc, { silentMs: 60_000 });
-  clock.observe(50n);
+  const clock = createChainClock(rpc, { silentMs: -1 });
+  await clock.now();
+  chain.seconds = 90n;
   t.same(await clock.now(), at(100n));
-  t.equal(chain.asked, 1);
+  clock.observe(95n);
+  t.same(await clock.now(), at(100n));
+  clock.observe(120n);
+  t.same(await clock.now(), at(120n));
 });
+
+void t.test(
+  'a time that comes with accounts does not replace a running request for the clock',
+  async (t) => {
+    const { chain, rpc } = chainAt(100n);
+    const clock = createChainClock(rpc, { silentMs: 60_000 });
+    clock.observe(50n);
+    t.same(await clock.now(), at(100n));
+    t.equal(chain.asked, 1);
+  },
+);
 
 void t.test(
   'an unreachable chain is an error for the caller, and the next call asks again',
@@ -92,7 +95,7 @@ void t.test(
 );
 
 void t.test(
-  'a clock reading right after a jump is made again, because the endpoint may lag',
+  'a clock reading right after a jump is read again, because the endpoint may lag',
   async (t) => {
     let ms = 0;
     const { chain, rpc } = chainAt(100n);

@@ -5,7 +5,7 @@ import { connect, explained } from '../../src/cli/session.ts';
 import { OperatorError } from '../../src/errors.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
 
-void t.test('a response that stalls is an API that does not answer', async (t) => {
+void t.test('a response that stalls is reported as an API that does not answer', async (t) => {
   const server = await startReceiver(t, (response) => response.write('{"success":true,'));
   const asked = connect(server.url, 'sk_test_secret', 200).get('/merchant/profile');
   const error = await explained(server.url, asked).catch((thrown: unknown) => thrown);
@@ -17,7 +17,7 @@ void t.test('a response that stalls is an API that does not answer', async (t) =
   t.notMatch(error, { message: /sk_test_secret/ });
 });
 
-void t.test('a response without the envelope is that of another server', async (t) => {
+void t.test('a response without the envelope is reported as that of another server', async (t) => {
   for (const [status, body] of [
     [200, '<h1>Welcome</h1>'],
     [200, '{"hello":1}'],

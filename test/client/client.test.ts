@@ -30,7 +30,7 @@ const refusalOf = (call: Promise<unknown>) =>
   );
 
 void t.test(
-  'calls return the data of the response; bodies, paths and queries are sent as given',
+  'calls return the data of the response and send bodies, paths and queries unchanged',
   async (t) => {
     const { client, merchant } = await serving(t);
     const billing = client();
@@ -280,7 +280,7 @@ void t.test('a request can be given up, by a signal or after a time', async (t) 
   t.match(await call, { message: 'changed my mind' });
 });
 
-void t.test('the export is a stream', async (t) => {
+void t.test('an export is returned as a stream', async (t) => {
   const { api, client, merchant } = await serving(t);
   await api.sql`update merchants set tier = 'pro'`;
   const planId = await insertPlan(api.sql, merchant);

@@ -24,7 +24,7 @@ function signed(
 ): Record<string, string> {
   const flat = signedHeaders([signingKeys(key)], id, at, body);
   return Object.fromEntries(
-    flat.flatMap((name, place) => (place % 2 === 0 ? [[name, flat[place + 1]!]] : [])),
+    flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1]!]] : [])),
   );
 }
 
@@ -130,12 +130,12 @@ void t.test(
 );
 
 void t.test(
-  'while a secret is rotated, the new one and the one before are both taken',
+  'during a rotation both the new secret and the previous one are accepted',
   async (t) => {
     const previous = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=';
     const flat = signedHeaders([signingKeys(secret), signingKeys(previous)], 'e1', seconds, text);
     const headers = Object.fromEntries(
-      flat.flatMap((name, place) => (place % 2 === 0 ? [[name, flat[place + 1]!]] : [])),
+      flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1]!]] : [])),
     );
     t.equal(fault(text, headers), undefined);
     t.equal(fault(text, headers, previous), undefined);
@@ -144,43 +144,36 @@ void t.test(
   },
 );
 
-void t.test(
-  'a timestamp more than 300 seconds from now is refused, on both sides; 300 is taken',
-  async (t) => {
-    const whole = new Date(seconds * 1000);
-    for (const away of [0, 1, 299, 300, -1, -299, -300])
-      t.equal(
-        fault(text, signed(text, { at: seconds + away }), secret, whole),
-        undefined,
-        `${away}`,
-      );
-    for (const away of [301, -301, 86_400, -86_400])
-      t.equal(
-        fault(text, signed(text, { at: seconds + away }), secret, whole),
-        'timestamp_out_of_tolerance',
-        `${away}`,
-      );
-    for (const name of ['x-service-timestamp', 'webhook-timestamp']) {
-      for (const wrong of [
-        '',
-        'now',
-        '1e9',
-        '-1',
-        `${seconds}.5`,
-        ` ${seconds}`,
-        `${seconds}, ${seconds}`,
-        '9'.repeat(400),
-      ])
-        t.equal(fault(text, { ...signed(), [name]: wrong }), 'bad_timestamp', wrong.slice(0, 20));
-      t.equal(fault(text, without(signed(), name)), 'bad_timestamp');
-      t.equal(
-        fault(text, { ...signed(), [name]: String(seconds + 1) }),
-        'bad_signature',
-        'a moved timestamp is not what was signed',
-      );
-    }
-  },
-);
+void t.test('a timestamp more than 300 seconds from now is refused on both sides', async (t) => {
+  const whole = new Date(seconds * 1000);
+  for (const away of [0, 1, 299, 300, -1, -299, -300])
+    t.equal(fault(text, signed(text, { at: seconds + away }), secret, whole), undefined, `${away}`);
+  for (const away of [301, -301, 86_400, -86_400])
+    t.equal(
+      fault(text, signed(text, { at: seconds + away }), secret, whole),
+      'timestamp_out_of_tolerance',
+      `${away}`,
+    );
+  for (const name of ['x-service-timestamp', 'webhook-timestamp']) {
+    for (const wrong of [
+      '',
+      'now',
+      '1e9',
+      '-1',
+      `${seconds}.5`,
+      ` ${seconds}`,
+      `${seconds}, ${seconds}`,
+      '9'.repeat(400),
+    ])
+      t.equal(fault(text, { ...signed(), [name]: wrong }), 'bad_timestamp', wrong.slice(0, 20));
+    t.equal(fault(text, without(signed(), name)), 'bad_timestamp');
+    t.equal(
+      fault(text, { ...signed(), [name]: String(seconds + 1) }),
+      'bad_signature',
+      'a moved timestamp is not what was signed',
+    );
+  }
+});
 
 void t.test('the signature is over the raw body: a re-serialised body is refused', async (t) => {
   const headers = signed();
@@ -189,9 +182,9 @@ void t.test('the signature is over the raw body: a re-serialised body is refused
     fc.asyncProperty(
       fc.nat(Buffer.byteLength(text) - 1),
       fc.integer({ min: 1, max: 255 }),
-      async (place, flip) => {
+      async (index, flip) => {
         const changed = Buffer.from(text);
-        changed.writeUInt8(changed.readUInt8(place) ^ flip, place);
+        changed.writeUInt8(changed.readUInt8(index) ^ flip, index);
         return fault(changed, headers) === 'bad_signature';
       },
     ),
@@ -205,7 +198,7 @@ void t.test('the signature is over the raw body: a re-serialised body is refused
 });
 
 void t.test(
-  'another secret is refused, and a missing secret is the caller’s mistake',
+  'another secret is refused, and a missing secret is an error of the caller',
   async (t) => {
     t.equal(fault(text, signed(), generateWebhookSecret()), 'bad_signature');
     t.equal(

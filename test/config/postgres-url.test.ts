@@ -104,7 +104,7 @@ const table: Record<string, [string[], string, string | undefined, string, objec
   'postgres://u:p?a#b%40c:d@db1/x': [['db1:5432'], 'u', 'p?a#b@c:d', 'x'],
 };
 
-void t.test('a URL means what it means to libpq', (t) => {
+void t.test('a Postgres URL has the same meaning as for libpq', (t) => {
   for (const [url, [hosts, user, password, database, others]] of Object.entries(table)) {
     const parsed = parsePostgresUrl(url);
     const { tls, ...rest } = parsed;
@@ -128,7 +128,7 @@ void t.test('a URL means what it means to libpq', (t) => {
   t.end();
 });
 
-void t.test('TLS parameters mean what they mean to libpq', (t) => {
+void t.test('TLS parameters have the same meaning as for libpq', (t) => {
   const tlsOf = (query: string) => parsePostgresUrl(`postgres://u@db1/x?${query}`).tls;
   t.match(tlsOf('sslmode=prefer'), { mode: 'prefer' });
   t.match(tlsOf('sslmode=require&sslrootcert=/ca'), { mode: 'verify-ca', rootCert: '/ca' });
@@ -163,7 +163,7 @@ const refused: Record<string, RegExp> = {
   'options=%00': /write %25 for %/,
 };
 
-void t.test('what is not honoured is refused by name, and no secret is in the message', (t) => {
+void t.test('unsupported parameters are refused by name, without a secret in the message', (t) => {
   const urls = [
     ...Object.entries(refused).map(
       ([query, words]) => [`postgres://u:hunter2@db1/x?${query}`, words] as const,
@@ -189,7 +189,7 @@ void t.test('what is not honoured is refused by name, and no secret is in the me
   t.end();
 });
 
-void t.test('a description has all hosts and no credentials', (t) => {
+void t.test('the description of a URL has all hosts and no credentials', (t) => {
   t.equal(
     describeDatabase('postgres://u:hunter2@db1,[::1]:5433/led%20ger?application_name=hunter2'),
     'db1:5432, [::1]:5433, database "led ger"',
@@ -198,7 +198,7 @@ void t.test('a description has all hosts and no credentials', (t) => {
   t.end();
 });
 
-void t.test('another user gets the same hosts and the same database', (t) => {
+void t.test('another user keeps the hosts and the database of the URL', (t) => {
   t.equal(
     withUser('postgres://owner:old@db1:1,db2:2/x?sslmode=require', 'billing_serve', 'p/@'),
     'postgres://billing_serve:p%2F%40@db1:1,db2:2/x?sslmode=require',

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { supervision } from '../../src/config/supervision.ts';
 
-void t.test('only the variables that systemd set are used', (t) => {
+void t.test('supervision uses only the variables that systemd set', (t) => {
   t.equal(supervision({}), undefined);
   t.same(supervision({ NOTIFY_SOCKET: '/run/n', PATH: '/bin' }), {
     socket: '/run/n',

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { noColour, prepareTerminal } from '../../src/config/terminal.ts';
 
-void t.test('NO_COLOR counts unless it is empty', (t) => {
+void t.test('NO_COLOR turns colour off unless it is empty', (t) => {
   t.same([{}, { NO_COLOR: '' }, { NO_COLOR: '0' }, { NO_COLOR: '1' }].map(noColour), [
     false,
     false,

@@ -1,21 +1,24 @@
 import t from 'tap';
 import { unknownNames } from '../../src/config/unknown-names.ts';
 
-void t.test("a name with a prefix of billing's, or close to a variable, is a fault", (t) => {
-  for (const [name, meant] of [
-    ['PLATFORM_TRESURY', 'PLATFORM_TREASURY'],
-    ['PLATFORM_FEE_BP', 'PLATFORM_FEE_BPS'],
-    ['ENCRYPTON_KEY', 'ENCRYPTION_KEY'],
-    ['DATABSE_URL', 'DATABASE_URL'],
-    ['JWT_SECRETS', 'JWT_SECRET'],
-    ['JWT_SECRET_FIEL', 'JWT_SECRET_FILE'],
-  ] as const)
-    t.same(unknownNames([name]), [`${name} is not a variable of billing. Is ${meant} meant?`]);
-  t.same(unknownNames(['BILLING_SOMETHING_ELSE']), [
-    'BILLING_SOMETHING_ELSE is not a variable of billing.',
-  ]);
-  t.end();
-});
+void t.test(
+  'an unknown name with a prefix of billing’s, or close to a variable, is a fault',
+  (t) => {
+    for (const [name, meant] of [
+      ['PLATFORM_TRESURY', 'PLATFORM_TREASURY'],
+      ['PLATFORM_FEE_BP', 'PLATFORM_FEE_BPS'],
+      ['ENCRYPTON_KEY', 'ENCRYPTION_KEY'],
+      ['DATABSE_URL', 'DATABASE_URL'],
+      ['JWT_SECRETS', 'JWT_SECRET'],
+      ['JWT_SECRET_FIEL', 'JWT_SECRET_FILE'],
+    ] as const)
+      t.same(unknownNames([name]), [`${name} is not a variable of billing. Is ${meant} meant?`]);
+    t.same(unknownNames(['BILLING_SOMETHING_ELSE']), [
+      'BILLING_SOMETHING_ELSE is not a variable of billing.',
+    ]);
+    t.end();
+  },
+);
 
 void t.test(
   'known names, names of other programs and names that Kubernetes sets are accepted',

@@ -47,10 +47,10 @@ void t.test('no sentence of the service description is missing', { skip }, async
  */
 function sentencesOf(document: string): string[] {
   const lines = document.split('\n').map((line) => line.trim());
-  return lines.flatMap((line, place) => {
+  return lines.flatMap((line, index) => {
     if (line === '' || line.startsWith('#')) return [];
     if (line.startsWith('|')) {
-      const isHead = /^\|[-| ]+\|$/.test(lines[place + 1] ?? '');
+      const isHead = /^\|[-| ]+\|$/.test(lines[index + 1] ?? '');
       if (isHead || /^\|[-| ]+\|$/.test(line)) return [];
       return line
         .slice(1, -1)

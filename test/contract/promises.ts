@@ -20,11 +20,11 @@ function promisesOf(page: string): string[] {
     .replaceAll(/\n +(?=[^\s|-])/g, ' ')
     .split('\n')
     .map((line) => line.trim());
-  for (const [place, line] of lines.entries()) {
+  for (const [index, line] of lines.entries()) {
     if (line.startsWith('- ')) found.push(line.slice(2));
     if (!line.startsWith('|') || ruler.test(line)) continue;
     const cells = cellsOf(line);
-    if (ruler.test(lines[place + 1] ?? '')) promises = cells.at(-1)?.startsWith('Promise') ?? false;
+    if (ruler.test(lines[index + 1] ?? '')) promises = cells.at(-1)?.startsWith('Promise') ?? false;
     else if (promises) found.push(cells.join(' | '));
   }
   return found;

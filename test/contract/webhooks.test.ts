@@ -39,7 +39,7 @@ interface Shop {
   receiver: Receiver;
   secret: string;
   key: string;
-  /** Of the endpoint's deliveries. */
+  /** Path of the endpoint's deliveries. */
   path: string;
   webhookId: string;
   /** Something happens; resolves with its delivery's id. */
@@ -392,10 +392,10 @@ rule('A delivery fails if the endpoint does not answer with a 2xx within 5 secon
   const codes = [200, 201, 204, 299, 301, 304, 400, 404, 418, 500];
   let next = 0;
   const mixed = await shop(t, (response) => response.writeHead(codes[next++] ?? 200).end());
-  for (const [place, code] of codes.entries()) {
+  for (const [index, code] of codes.entries()) {
     const id = await mixed.happen();
     await attempted(sql, id);
-    t.equal(mixed.receiver.requests.length, place + 1);
+    t.equal(mixed.receiver.requests.length, index + 1);
     t.match(
       await deliveryState(sql, id),
       { status: code < 300 ? 'delivered' : 'pending', attempts: 1 },

@@ -2,7 +2,7 @@ import { Registry } from 'prom-client';
 import t from 'tap';
 import { compareClocks, createClockGauge } from '../../src/daemon/clocks.ts';
 
-void t.test('the clock that differs from two that agree is the wrong one', (t) => {
+void t.test('of three clocks the one that differs from the two others is the wrong one', (t) => {
   const judged = (postgres: number | null, chain: number | null) => {
     const { odd, seconds } = compareClocks({ postgres, chain });
     return [odd, seconds];
@@ -22,7 +22,7 @@ void t.test('the clock that differs from two that agree is the wrong one', (t) =
   t.end();
 });
 
-void t.test('the gauge has one clock at a time', async (t) => {
+void t.test('the clock gauge has one series per clock', async (t) => {
   const registry = new Registry();
   const set = createClockGauge(registry);
   const values = async () => {

@@ -23,7 +23,7 @@ function health(t: Test) {
   return { ...made, lines, registry, begun: () => begun, wait };
 }
 
-void t.test('an outage of Postgres is one line when it begins and one when it ends', (t) => {
+void t.test('an outage of Postgres is logged once when it starts and once when it ends', (t) => {
   const { takes, failed, written, trouble, lines, begun } = health(t);
   written();
   t.equal(takes(new Error('a bug')), false);
@@ -44,7 +44,7 @@ void t.test('an outage of Postgres is one line when it begins and one when it en
   t.end();
 });
 
-void t.test('a daemon that has ended logs nothing of its closed connections', (t) => {
+void t.test('a daemon that has ended logs nothing about its closed connections', (t) => {
   const { takes, ended, lines, begun } = health(t);
   ended();
   t.equal(takes(lost()), true);
@@ -53,39 +53,40 @@ void t.test('a daemon that has ended logs nothing of its closed connections', (t
   t.end();
 });
 
-void t.test('a full disk and a read-only server are outages, a slow statement is not', (t) => {
-  const { takes } = health(t);
-  const error = (code: string) =>
-    Object.assign(new postgres.PostgresError(code as never), { code });
-  for (const code of ['25006', '53100', '53300', '57P01', '57P03', '08006'])
-    t.equal(takes(error(code)), true, code);
-  for (const code of ['57014', '55P03', '23505', '42P01']) t.equal(takes(error(code)), false, code);
-  t.end();
-});
-
 void t.test(
-  'a loop that fails for seconds is named until a turn succeeds or it stops',
-  async (t) => {
-    const { failed, succeeded, stopped, trouble, wait, registry } = health(t);
-    const [one, two] = [{}, {}];
-    failed(one, 'collecting', new Error('out of luck'));
-    t.equal(trouble(), undefined, 'one failed turn is no trouble');
-    wait(6000);
-    failed(one, 'collecting', new Error('still out of luck'));
-    failed(two, 'settling', new Error('new'));
-    t.equal(trouble(), '"collecting" has failed for 6 s: still out of luck');
-    succeeded(one);
-    t.equal(trouble(), undefined);
-    wait(6000);
-    t.match(trouble(), /settling/);
-    stopped(two);
-    t.equal(trouble(), undefined);
-    failed(one, 'collecting', new RpcUnreachable('getSlot', []));
-    wait(60_000);
-    t.equal(trouble(), undefined, 'the keeper reports an outage of the chain by itself');
-    t.match(
-      await registry.metrics(),
-      /billing_loop_failures_total\{loop="collecting",cause="other"\} 2/,
-    );
+  'a full disk and a read-only server count as outages, a slow statement does not',
+  (t) => {
+    const { takes } = health(t);
+    const error = (code: string) =>
+      Object.assign(new postgres.PostgresError(code as never), { code });
+    for (const code of ['25006', '53100', '53300', '57P01', '57P03', '08006'])
+      t.equal(takes(error(code)), true, code);
+    for (const code of ['57014', '55P03', '23505', '42P01'])
+      t.equal(takes(error(code)), false, code);
+    t.end();
   },
 );
+
+void t.test('a loop that keeps failing is named until a turn succeeds or it stops', async (t) => {
+  const { failed, succeeded, stopped, trouble, wait, registry } = health(t);
+  const [one, two] = [{}, {}];
+  failed(one, 'collecting', new Error('out of luck'));
+  t.equal(trouble(), undefined, 'one failed turn is no trouble');
+  wait(6000);
+  failed(one, 'collecting', new Error('still out of luck'));
+  failed(two, 'settling', new Error('new'));
+  t.equal(trouble(), '"collecting" has failed for 6 s: still out of luck');
+  succeeded(one);
+  t.equal(trouble(), undefined);
+  wait(6000);
+  t.match(trouble(), /settling/);
+  stopped(two);
+  t.equal(trouble(), undefined);
+  failed(one, 'collecting', new RpcUnreachable('getSlot', []));
+  wait(60_000);
+  t.equal(trouble(), undefined, 'the keeper reports an outage of the chain by itself');
+  t.match(
+    await registry.metrics(),
+    /billing_loop_failures_total\{loop="collecting",cause="other"\} 2/,
+  );
+});

@@ -37,7 +37,7 @@ function watch(t: Test, shares: RateShare[]): () => void {
   return () => t.ok(most <= RATE, `${most} at once`);
 }
 
-void t.test('each of three gets a third, and their sum is never above the rate', async (t) => {
+void t.test('three processes each get a third of the rate, never more together', async (t) => {
   const { url } = await testDatabase(t);
   const sql = connect(asRole(url, 'keeper'), { max: 3, name: 'billing test' });
   t.teardown(() => sql.end({ timeout: 1 }));
@@ -53,7 +53,7 @@ void t.test('each of three gets a third, and their sum is never above the rate',
 });
 
 void t.test(
-  'a rate of 0 is no limit, and one below its processes leaves some without',
+  'a rate of 0 means no limit, and a rate below the number of processes leaves some without',
   async (t) => {
     const { sql } = await testDatabase(t);
     t.equal((await join(t, sql, 0)).now(), Infinity);
@@ -63,7 +63,7 @@ void t.test(
   },
 );
 
-void t.test('without Postgres a share ends with its lease, before others get it', async (t) => {
+void t.test('without Postgres a share ends with its lease before others get it', async (t) => {
   const { sql, url } = await testDatabase(t);
   const proxy = await startProxy(t, Number(new URL(url).port));
   const wire = new URL(url);
@@ -103,20 +103,23 @@ void t.test('the share of a process that died on this machine is free at once', 
   await until(() => next.now() === RATE);
 });
 
-void t.test('a smaller share is given on only when its holder has reported it', async (t) => {
-  const { sql } = await testDatabase(t);
-  const [one, other] = [
-    { name: 'rpc', holder: '00000000-0000-7000-8000-000000000001', place: null, pid: 1 },
-    { name: 'rpc', holder: '00000000-0000-7000-8000-000000000002', place: null, pid: 2 },
-  ];
-  const renew = (who: typeof one, holds: number) =>
-    renewLease(sql, { ...who, rate: RATE, holds, leaseMs: 3_600_000 });
-  t.same(await renew(one, 0), { granted: 10, holders: 1 });
-  t.same(await renew(other, 0), { granted: 0, holders: 2 });
-  t.same(await renew(one, 10), { granted: 5, holders: 2 });
-  t.same(await renew(other, 0), { granted: 0, holders: 2 }, 'it may still use ten');
-  t.same(await renew(one, 5), { granted: 5, holders: 2 });
-  t.same(await renew(other, 0), { granted: 5, holders: 2 });
-  await endLease(sql, one, 0);
-  t.same(await renew(other, 5), { granted: 10, holders: 1 });
-});
+void t.test(
+  'a reduced share is given to others only after its holder has reported it',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const [one, other] = [
+      { name: 'rpc', holder: '00000000-0000-7000-8000-000000000001', place: null, pid: 1 },
+      { name: 'rpc', holder: '00000000-0000-7000-8000-000000000002', place: null, pid: 2 },
+    ];
+    const renew = (who: typeof one, holds: number) =>
+      renewLease(sql, { ...who, rate: RATE, holds, leaseMs: 3_600_000 });
+    t.same(await renew(one, 0), { granted: 10, holders: 1 });
+    t.same(await renew(other, 0), { granted: 0, holders: 2 });
+    t.same(await renew(one, 10), { granted: 5, holders: 2 });
+    t.same(await renew(other, 0), { granted: 0, holders: 2 }, 'it may still use ten');
+    t.same(await renew(one, 5), { granted: 5, holders: 2 });
+    t.same(await renew(other, 0), { granted: 5, holders: 2 });
+    await endLease(sql, one, 0);
+    t.same(await renew(other, 5), { granted: 10, holders: 1 });
+  },
+);

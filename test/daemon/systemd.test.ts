@@ -2,7 +2,7 @@ import t from 'tap';
 import { startNotifying } from '../../src/daemon/systemd.ts';
 import { until } from '../fixtures/webhooks.ts';
 
-void t.test('a missing systemd-notify is reported once and has no other effect', async (t) => {
+void t.test('a missing systemd-notify is reported once and otherwise ignored', async (t) => {
   const reasons: string[] = [];
   const notifying = startNotifying(
     { socket: '/nowhere', watchdogMs: 20, path: t.testdir() },

@@ -23,7 +23,7 @@ while True:
 
 /** A datagram socket like that of systemd, and the received assignments of each message. */
 async function startSupervisor(t: Test, python: string) {
-  // Not in the test's own folder: such a path has 107 bytes at the most.
+  // The folder is not the test's own, because the path of a socket has at most 107 bytes.
   const folder = await mkdtemp(join(tmpdir(), 'billing-notify-'));
   t.teardown(() => rm(folder, { recursive: true }));
   const socket = join(folder, 'socket');
@@ -91,7 +91,7 @@ void t.test(
 );
 
 void t.test(
-  'a check of readiness that throws is a reason; one that never ends stops the signs of life',
+  'a readiness check that throws is reported as the status, one that hangs stops WATCHDOG=1',
   async (t) => {
     const python = await tool('python3');
     await needTools('systemd-notify');
@@ -118,7 +118,7 @@ void t.test(
   },
 );
 
-void t.test('a daemon reports ready, signs of life and stopping to a supervisor', async (t) => {
+void t.test('a daemon reports READY, WATCHDOG and STOPPING to systemd', async (t) => {
   const python = await tool('python3');
   await needTools('systemd-notify');
   const { url } = await testDatabase(t);

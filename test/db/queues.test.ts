@@ -29,22 +29,25 @@ async function twoMerchants(sql: Sql) {
   return { stranger: await insertMerchant(sql), honest: await insertMerchant(sql) };
 }
 
-void t.test('pending plans: merchants take turns, and leave half to published ones', async (t) => {
-  const { sql } = await testDatabase(t, { max: 2 });
-  const { stranger, honest } = await twoMerchants(sql);
-  const pending = (of: typeof honest) =>
-    insertPlan(sql, of, { status: 'pending', chainCreatedAt: null });
-  for (let count = 0; count < MANY; count += 1) await pending(stranger);
-  const own = await pending(honest);
-  const published = await insertPlan(sql, honest);
-  const taken = await takeUnwatchedPlans(sql, { ...times, limit: LIMIT });
-  t.equal(taken.length, LIMIT / 2 + 1);
-  const ids = taken.map(({ id }) => id);
-  t.ok(ids.includes(own), 'the honest merchant’s is among the first');
-  t.ok(ids.includes(published));
-});
+void t.test(
+  'pending plans are read in turns of merchants and leave half the batch to published plans',
+  async (t) => {
+    const { sql } = await testDatabase(t, { max: 2 });
+    const { stranger, honest } = await twoMerchants(sql);
+    const pending = (of: typeof honest) =>
+      insertPlan(sql, of, { status: 'pending', chainCreatedAt: null });
+    for (let count = 0; count < MANY; count += 1) await pending(stranger);
+    const own = await pending(honest);
+    const published = await insertPlan(sql, honest);
+    const taken = await takeUnwatchedPlans(sql, { ...times, limit: LIMIT });
+    t.equal(taken.length, LIMIT / 2 + 1);
+    const ids = taken.map(({ id }) => id);
+    t.ok(ids.includes(own), 'the honest merchant’s is among the first');
+    t.ok(ids.includes(published));
+  },
+);
 
-void t.test('plans that were put off are skipped, and due again', async (t) => {
+void t.test('plans that were postponed are skipped and become due again', async (t) => {
   const { sql } = await testDatabase(t, { max: 2 });
   const { stranger, honest } = await twoMerchants(sql);
   for (let count = 0; count < LIMIT; count += 1) await insertPlan(sql, stranger);
@@ -62,7 +65,7 @@ void t.test('plans that were put off are skipped, and due again', async (t) => {
   t.same((await take()).sort(), first.sort());
 });
 
-void t.test('refunds: merchants take turns', async (t) => {
+void t.test('refunds are processed in turns of merchants', async (t) => {
   const { sql } = await testDatabase(t, { max: 2 });
   const { stranger, honest } = await twoMerchants(sql);
   const refunds = async (of: typeof honest, count: number) => {
@@ -86,11 +89,11 @@ void t.test('refunds: merchants take turns', async (t) => {
   t.equal(await readOldestRefund(sql), 0, 'none is due');
 });
 
-void t.test('rent: merchants take turns', async (t) => {
+void t.test('rent is checked in turns of merchants', async (t) => {
   const { sql } = await testDatabase(t, { max: 2 });
   const { stranger, honest } = await twoMerchants(sql);
   const out = async ({ id }: typeof honest, count: number, days: number) => {
-    for (let place = 0; place < count; place += 1) {
+    for (let index = 0; index < count; index += 1) {
       const [transaction] = await sql<{ id: string }[]>`
         insert into transactions (signature, last_valid_block_height, state)
         values (sha512(${randomAddress()}::bytea), 1, 'landed') returning id`;
@@ -118,14 +121,14 @@ async function insertOffers(
   count: number,
 ) {
   const planId = await insertPlan(sql, of);
-  for (let place = 0; place < count; place += 1)
+  for (let index = 0; index < count; index += 1)
     await sql`
       insert into offers (wallet, blockhash, message, last_valid_block_height,
         purpose, plan_id, subscription_pda)
-      values (${randomAddress()}, 'hash', '\\x00', 1, 'subscribe', ${planId}, ${`${of.id}${place}`})`;
+      values (${randomAddress()}, 'hash', '\\x00', 1, 'subscribe', ${planId}, ${`${of.id}${index}`})`;
 }
 
-void t.test('awaited subscriptions: merchants take turns', async (t) => {
+void t.test('unregistered subscriptions are processed in turns of merchants', async (t) => {
   const { sql } = await testDatabase(t, { max: 2 });
   const { stranger, honest } = await twoMerchants(sql);
   await insertOffers(sql, honest, 3);
@@ -135,94 +138,103 @@ void t.test('awaited subscriptions: merchants take turns', async (t) => {
   t.equal(found.filter((pda) => pda.startsWith(honest.id)).length, 3, 'of another merchant');
 });
 
-void t.test('awaited subscriptions that were looked at are skipped, and due again', async (t) => {
-  const { sql } = await testDatabase(t, { max: 2 });
-  const { honest } = await twoMerchants(sql);
-  await insertOffers(sql, honest, 1);
-  await sql`update offers set created_at = now() - interval '1 hour'`;
-  // The same merchant's, which strangers asked for later.
-  await insertOffers(sql, { ...honest, id: 'stranger' }, MANY);
-  await sql`
+void t.test(
+  'unregistered subscriptions that were just checked are skipped and become due again',
+  async (t) => {
+    const { sql } = await testDatabase(t, { max: 2 });
+    const { honest } = await twoMerchants(sql);
+    await insertOffers(sql, honest, 1);
+    await sql`update offers set created_at = now() - interval '1 hour'`;
+    // The same merchant's, which strangers asked for later.
+    await insertOffers(sql, { ...honest, id: 'stranger' }, MANY);
+    await sql`
     insert into unregistered_subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet)
     select ${honest.appId}, id, 'listed', 'wallet' from plans limit 1`;
-  t.ok((await readOldestAwaited(sql)) >= 3600);
-  const take = (again = false) => takeAwaited(sql, { limit: LIMIT, again });
-  const seen = new Set<string>();
-  for (let looks = 0; looks <= MANY / LIMIT; looks += 1)
-    for (const pda of await take()) {
-      t.notOk(seen.has(pda), 'once');
-      seen.add(pda);
-    }
-  t.equal(seen.size, MANY + 2, 'all of them, the oldest too');
-  t.same(await take(), []);
-  t.equal(await readOldestAwaited(sql), 0);
-  t.equal((await take(true)).length, LIMIT + 1, 'after a gap they are read again');
-  await sql`update unregistered_subscriptions set look_at = now() - interval '1 minute'`;
-  t.ok((await readOldestAwaited(sql)) >= 60);
-  t.same(await take(), ['listed']);
-});
+    t.ok((await readOldestAwaited(sql)) >= 3600);
+    const take = (again = false) => takeAwaited(sql, { limit: LIMIT, again });
+    const seen = new Set<string>();
+    for (let looks = 0; looks <= MANY / LIMIT; looks += 1)
+      for (const pda of await take()) {
+        t.notOk(seen.has(pda), 'once');
+        seen.add(pda);
+      }
+    t.equal(seen.size, MANY + 2, 'all of them, the oldest too');
+    t.same(await take(), []);
+    t.equal(await readOldestAwaited(sql), 0);
+    t.equal((await take(true)).length, LIMIT + 1, 'after a gap they are read again');
+    await sql`update unregistered_subscriptions set look_at = now() - interval '1 minute'`;
+    t.ok((await readOldestAwaited(sql)) >= 60);
+    t.same(await take(), ['listed']);
+  },
+);
 
-void t.test('e-mails: merchants take turns, and confirmations fill half of a batch', async (t) => {
-  const { sql } = await testDatabase(t, { max: 2 });
-  const { stranger, honest } = await twoMerchants(sql);
-  const other = await insertMerchant(sql);
-  const queue = (merchant: string, kind: string, age: string, count = 1) => sql`
+void t.test(
+  'e-mails are sent in turns of merchants, and confirmations fill half a batch',
+  async (t) => {
+    const { sql } = await testDatabase(t, { max: 2 });
+    const { stranger, honest } = await twoMerchants(sql);
+    const other = await insertMerchant(sql);
+    const queue = (merchant: string, kind: string, age: string, count = 1) => sql`
     insert into mails (merchant_id, kind, about, data, open, due_at, mailbox, token)
     select ${merchant}, ${kind}, gen_random_uuid(), '{}', true, now() - ${age}::interval,
       case when ${kind} = 'confirm_address' then sha256(${merchant}::bytea) end,
       case when ${kind} = 'confirm_address' then gen_random_uuid() end
     from generate_series(1, ${count})`;
-  const takeKinds = async () => {
-    const mails = await takeMails(sql, LIMIT);
-    return (wanted: string) => mails.filter(({ kind }) => kind === wanted).length;
-  };
-  for (let count = 0; count < MANY; count += 1)
-    await queue((await insertMerchant(sql)).id, 'confirm_address', '3 minutes');
-  await queue(stranger.id, 'endpoint_failing', '2 minutes', MANY);
-  await queue(honest.id, 'plan_blocked', '1 minute');
-  await queue(other.id, 'endpoint_disabled', '1 minute');
-  t.ok((await readOldestMail(sql)) >= 180);
-  const first = await takeKinds();
-  t.equal(first('confirm_address'), LIMIT / 2);
-  t.equal(first('plan_blocked'), 1);
-  t.equal(first('endpoint_disabled'), 1);
-  await sql`delete from mails where kind = 'endpoint_failing'`;
-  t.equal((await takeKinds())('confirm_address'), LIMIT, 'the rest of a batch too');
-  while ((await takeMails(sql, LIMIT)).length > 0);
-  t.equal(await readOldestMail(sql), 0, 'none is due');
-});
+    const takeKinds = async () => {
+      const mails = await takeMails(sql, LIMIT);
+      return (wanted: string) => mails.filter(({ kind }) => kind === wanted).length;
+    };
+    for (let count = 0; count < MANY; count += 1)
+      await queue((await insertMerchant(sql)).id, 'confirm_address', '3 minutes');
+    await queue(stranger.id, 'endpoint_failing', '2 minutes', MANY);
+    await queue(honest.id, 'plan_blocked', '1 minute');
+    await queue(other.id, 'endpoint_disabled', '1 minute');
+    t.ok((await readOldestMail(sql)) >= 180);
+    const first = await takeKinds();
+    t.equal(first('confirm_address'), LIMIT / 2);
+    t.equal(first('plan_blocked'), 1);
+    t.equal(first('endpoint_disabled'), 1);
+    await sql`delete from mails where kind = 'endpoint_failing'`;
+    t.equal((await takeKinds())('confirm_address'), LIMIT, 'the rest of a batch too');
+    while ((await takeMails(sql, LIMIT)).length > 0);
+    t.equal(await readOldestMail(sql), 0, 'none is due');
+  },
+);
 
-void t.test('open sponsored transactions: networks and merchants take turns', async (t) => {
-  const { sql } = await testDatabase(t, { max: 2 });
-  const { stranger, honest } = await twoMerchants(sql);
-  const other = await insertMerchant(sql);
-  const open = async ({ id }: typeof honest, address: string, wallet: string) => {
-    const [transaction] = await sql<{ id: string }[]>`
+void t.test(
+  'open sponsored transactions are processed in turns of networks and merchants',
+  async (t) => {
+    const { sql } = await testDatabase(t, { max: 2 });
+    const { stranger, honest } = await twoMerchants(sql);
+    const other = await insertMerchant(sql);
+    const open = async ({ id }: typeof honest, address: string, wallet: string) => {
+      const [transaction] = await sql<{ id: string }[]>`
       insert into transactions (signature, bytes, last_valid_block_height, blockhash_slot)
       values (sha512(${randomAddress()}::bytea), '\\x00', 1, 1) returning id`;
-    await sql`
+      await sql`
       insert into sponsorships (offer_id, purpose, wallet, address, sponsor, merchant_id, state,
         transaction_id, created_at)
       values (${await newId(sql)}, 'close', ${wallet}, ${address}, 'sponsor', ${id}, 'open',
         ${transaction!.id}, now() - interval '1 minute')`;
-  };
-  for (let count = 0; count < MANY; count += 1) {
-    await open(stranger, `address:10.0.0.${count}`, 'one merchant, many addresses');
-    const merchant = await insertMerchant(sql);
-    await open(merchant, `address:2001:db8:1:${count}00`, 'many merchants, one address');
-  }
-  await open(honest, 'address:10.1.0.1', 'honest');
-  await open(other, 'address:10.1.0.2', 'honest');
-  t.ok((await readOldestSponsorship(sql)) >= 60);
-  const claim = () => claimSponsorships(sql, { claimId: randomUUID(), limit: LIMIT });
-  const claimed = await claim();
-  t.equal(claimed.length, LIMIT);
-  t.equal(claimed.filter(({ wallet }) => wallet === 'honest').length, 2);
-  while ((await claim()).length > 0);
-  t.equal(await readOldestSponsorship(sql), 0, 'all have a lease');
-});
+    };
+    for (let count = 0; count < MANY; count += 1) {
+      await open(stranger, `address:10.0.0.${count}`, 'one merchant, many addresses');
+      const merchant = await insertMerchant(sql);
+      await open(merchant, `address:2001:db8:1:${count}00`, 'many merchants, one address');
+    }
+    await open(honest, 'address:10.1.0.1', 'honest');
+    await open(other, 'address:10.1.0.2', 'honest');
+    t.ok((await readOldestSponsorship(sql)) >= 60);
+    const claim = () => claimSponsorships(sql, { claimId: randomUUID(), limit: LIMIT });
+    const claimed = await claim();
+    t.equal(claimed.length, LIMIT);
+    t.equal(claimed.filter(({ wallet }) => wallet === 'honest').length, 2);
+    while ((await claim()).length > 0);
+    t.equal(await readOldestSponsorship(sql), 0, 'all have a lease');
+  },
+);
 
-void t.test('replays: runs take turns', async (t) => {
+void t.test('replay runs are processed in turns', async (t) => {
   const { sql } = await testDatabase(t, { max: 2 });
   const { stranger, honest } = await twoMerchants(sql);
   for (const { appId } of [stranger, honest])
@@ -242,7 +254,7 @@ void t.test('replays: runs take turns', async (t) => {
   );
 });
 
-void t.test('an offer that is taken or put off does not count as late', async (t) => {
+void t.test('an offer that is taken or postponed does not count as late', async (t) => {
   const { sql } = await testDatabase(t, { max: 2 });
   const { honest } = await twoMerchants(sql);
   const planId = await insertPlan(sql, honest);

@@ -59,7 +59,7 @@ void t.test('a period is paid once, and a signature pays a subscription once', a
   await t.rejects(pay('five', start, 'keeper', 'failed'), /further_is_success/);
 });
 
-void t.test('an address has one open attempt at most, for any period', async (t) => {
+void t.test('an address has at most one open attempt, for any period', async (t) => {
   const { sql } = await testDatabase(t);
   const { id } = await subscribed(sql);
   const attempt = (signature: string, period = start) => sql`
@@ -75,22 +75,19 @@ void t.test('an address has one open attempt at most, for any period', async (t)
   await t.resolves(attempt('two'));
 });
 
-void t.test(
-  'an on-chain subscription has one live registration; a new one is possible when the old has ended',
-  async (t) => {
-    const { sql } = await testDatabase(t);
-    const { id, appId, planId } = await subscribed(sql);
-    const again = () => sql`
+void t.test('an account has one live registration, and another only after it ended', async (t) => {
+  const { sql } = await testDatabase(t);
+  const { id, appId, planId } = await subscribed(sql);
+  const again = () => sql`
     insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours)
     values (${appId}, ${planId}, 'subscription pda', ${wallet}, 100, 24)`;
-    await t.rejects(again(), /one_live_registration_per_pda/);
-    await sql`update subscriptions set status = 'cancelled', cancelled_at = now(), ended_at = now() where id = ${id}`;
-    await t.resolves(again());
-  },
-);
+  await t.rejects(again(), /one_live_registration_per_pda/);
+  await sql`update subscriptions set status = 'cancelled', cancelled_at = now(), ended_at = now() where id = ${id}`;
+  await t.resolves(again());
+});
 
 void t.test(
-  'an app has one live webhook endpoint; another is possible after it is deleted',
+  'an app has one live webhook endpoint, and another only after it is deleted',
   async (t) => {
     const { sql } = await testDatabase(t);
     const { appId } = await subscribed(sql);
@@ -103,60 +100,57 @@ void t.test(
   },
 );
 
-void t.test(
-  'sequences have no gap and no repeat: the database refuses each way to make one',
-  async (t) => {
-    const { sql } = await testDatabase(t);
-    const { id, appId } = await subscribed(sql);
-    const bump = (tx: Sql, by = 1) =>
-      tx`update subscriptions set event_sequence = event_sequence + ${by} where id = ${id}`;
-    const insertEvent = (tx: Sql, sequence: number) => tx`
+void t.test('the database refuses each way to make a gap or a repeat in a sequence', async (t) => {
+  const { sql } = await testDatabase(t);
+  const { id, appId } = await subscribed(sql);
+  const bump = (tx: Sql, by = 1) =>
+    tx`update subscriptions set event_sequence = event_sequence + ${by} where id = ${id}`;
+  const insertEvent = (tx: Sql, sequence: number) => tx`
     insert into events (app_id, subscription_id, sequence, type, body, created_at) values (${appId}, ${id}, ${sequence}, 'payment_success', '{}', now())`;
-    const inTransaction = (work: (tx: Sql) => Promise<unknown>) =>
-      sql.begin((tx) => work(tx as unknown as Sql));
+  const inTransaction = (work: (tx: Sql) => Promise<unknown>) =>
+    sql.begin((tx) => work(tx as unknown as Sql));
 
-    await t.rejects(
-      inTransaction((tx) => bump(tx)),
-      /has no event/,
-      'a counter that moved without its event',
-    );
-    await t.rejects(
-      inTransaction((tx) => insertEvent(tx, 1)),
-      /is not its counter/,
-      'an event without the counter',
-    );
-    await t.rejects(
-      inTransaction(async (tx) => {
-        await bump(tx, 2);
-        await insertEvent(tx, 2);
-      }),
-      /has no event/,
-      'a skipped number',
-    );
-    await t.resolves(
-      inTransaction(async (tx) => {
-        await bump(tx);
-        await insertEvent(tx, 1);
-        await bump(tx);
-        await insertEvent(tx, 2);
-      }),
-    );
-    await t.rejects(
-      inTransaction((tx) => insertEvent(tx, 2)),
-      /is not its counter/,
-      'a number that another transaction has taken',
-    );
-    await t.rejects(
-      inTransaction(async (tx) => {
-        await bump(tx);
-        await insertEvent(tx, 3);
-        await insertEvent(tx, 3);
-      }),
-      /sequence_is_unique/,
-      'a number twice in the transaction that took it',
-    );
-  },
-);
+  await t.rejects(
+    inTransaction((tx) => bump(tx)),
+    /has no event/,
+    'a counter that moved without its event',
+  );
+  await t.rejects(
+    inTransaction((tx) => insertEvent(tx, 1)),
+    /is not its counter/,
+    'an event without the counter',
+  );
+  await t.rejects(
+    inTransaction(async (tx) => {
+      await bump(tx, 2);
+      await insertEvent(tx, 2);
+    }),
+    /has no event/,
+    'a skipped number',
+  );
+  await t.resolves(
+    inTransaction(async (tx) => {
+      await bump(tx);
+      await insertEvent(tx, 1);
+      await bump(tx);
+      await insertEvent(tx, 2);
+    }),
+  );
+  await t.rejects(
+    inTransaction((tx) => insertEvent(tx, 2)),
+    /is not its counter/,
+    'a number that another transaction has taken',
+  );
+  await t.rejects(
+    inTransaction(async (tx) => {
+      await bump(tx);
+      await insertEvent(tx, 3);
+      await insertEvent(tx, 3);
+    }),
+    /sequence_is_unique/,
+    'a number twice in the transaction that took it',
+  );
+});
 
 void t.test('ids sort by the time they were made, by the database’s clock', async (t) => {
   const { sql } = await testDatabase(t);

@@ -3,7 +3,7 @@ import t from 'tap';
 import { troubles, well } from '../fixtures/alert-scenarios.ts';
 import { rules } from '../fixtures/monitoring.ts';
 
-void t.test('every alert has a fault of its own, made of series that exist', (t) => {
+void t.test('every alert has its own fault in the test and uses series that exist', (t) => {
   t.same(
     Object.keys(troubles),
     rules.map(({ alert }) => alert),

@@ -135,7 +135,7 @@ void t.test('each workload has all variables that it needs, and its secrets as f
   t.end();
 });
 
-void t.test('ports and probes are those of the image and the daemons', async (t) => {
+void t.test('ports and probes equal those of the image and the daemons', async (t) => {
   const dockerfile = await readFile(new URL('../../Dockerfile', folder), 'utf8');
   const [, exposed = ''] = /^EXPOSE (.*)$/m.exec(dockerfile) ?? [];
   const [http = 0, metrics = 0] = exposed.split(' ').map(Number);
@@ -190,7 +190,7 @@ void t.test('every pod runs as an unprivileged user, of one image', (t) => {
   t.end();
 });
 
-void t.test("the keeper's settings of Node are those of its unit", async (t) => {
+void t.test('the keeper’s Node settings equal those of its systemd unit', async (t) => {
   const unit = await readFile(new URL('../systemd/billing-keeper.service', folder), 'utf8');
   const { pod } = workloads.find(({ role }) => role === 'keeper') as (typeof workloads)[0];
   const settings = pod.spec.containers[0].command?.slice(1, -1) ?? [];

@@ -174,7 +174,7 @@ void t.test(
   },
 );
 
-void t.test('selectors of an expression: names, matchers and labels', (t) => {
+void t.test('selectors of an expression are parsed into names, matchers and labels', (t) => {
   const expr =
     'max by (le, a) (rate(x{b=~"(c|d)}",e!="f"}[5m])) * 60 > 0.5 and on (g) y offset 5m or topk(3, z)';
   t.same(readExpression(expr), {

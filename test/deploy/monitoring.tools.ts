@@ -14,7 +14,7 @@ const execute = promisify(execFile);
 void t.test('promtool accepts the rules, the queries and the configuration', async (t) => {
   const promtool = await tool('promtool');
   const queries = join(t.testdir(), 'queries.yaml');
-  const recorded = expressions.map(({ expr }, place) => ({ record: `query:${place}`, expr }));
+  const recorded = expressions.map(({ expr }, index) => ({ record: `query:${index}`, expr }));
   await writeFile(queries, stringify({ groups: [{ name: 'queries', rules: recorded }] }));
   const file = (name: string) => fileURLToPath(new URL(name, deploy));
   const files = RULE_FILES.map((name) => file(`prometheus/${name}`));

@@ -20,7 +20,7 @@ const execute = promisify(execFile);
 const HOST = 'billing.example.com';
 const FILES = new URL('../../deploy/proxy/', import.meta.url);
 const UPSTREAM = '127.0.0.1:3000';
-/** Clients' addresses. The proxies' own, 127.0.0.1, is the one that TRUST_PROXY names. */
+/** Addresses of the clients. 127.0.0.1 is the address of the proxies, which TRUST_PROXY names. */
 const [CLIENT, OTHER_CLIENT] = ['127.0.0.2', '127.0.0.3'];
 const LOOK_MS = 50;
 const MAX_WAIT_SECONDS = 15;
@@ -252,7 +252,7 @@ async function judgeLongPoll(t: Test, front: Front, served: Served): Promise<() 
   t.match(events, [{ type: 'payment_success' }]);
 
   const clock = next(idle, `${await cursorOf(idle)}&wait=${MAX_WAIT_SECONDS}`).then(() => 'late');
-  // One more than there are places in all processes: one of them is refused.
+  // Sends one request more than all processes have places, so that one request is refused.
   const leaving = new AbortController();
   const after = await cursorOf(busy);
   const refused = new Promise<number>((resolve) => {
@@ -328,24 +328,27 @@ for (const [program, ...own] of [
   ['nginx', 'nginx.conf', configureNginx],
   ['caddy', 'Caddyfile', configureCaddy],
 ] as const)
-  void t.test(`${program}, as in deploy/proxy/${own[0]}, before two processes`, async (t) => {
-    const served = await startServe(t, { TRUST_PROXY: '127.0.0.1' });
-    const second = start(t, ['serve'], { ...served.env, PORT: '0' });
-    const { address } = JSON.parse(await second.line('"listening"')) as { address: string };
-    const upstreams = [served.url, address].map((url) => new URL(url).host);
-    const front = await startFront(t, program, own, upstreams);
-    const { key, appId } = await served.merchant();
-    await served.sql`update merchants set tier = 'pro'`;
-    const wholeTime = await judgeLongPoll(t, front, served);
-    await judgeAddresses(t, front, served);
-    await judgeBodies(t, front, key, appId);
-    await judgeHttp2(t, front);
-    await judgeRedirect(t, front);
-    const csv = await front.ask(`/merchant/apps/${appId}/transactions/export`, {
-      headers: authorized(key),
-    });
-    t.match(csv, { status: 200, headers: { 'content-type': /^text\/csv/ } });
-    // It has to have ended: a process that stops ends it.
-    await wholeTime();
-    await judgeRestart(t, front, second);
-  });
+  void t.test(
+    `${program} works in front of two processes, configured as in deploy/proxy/${own[0]}`,
+    async (t) => {
+      const served = await startServe(t, { TRUST_PROXY: '127.0.0.1' });
+      const second = start(t, ['serve'], { ...served.env, PORT: '0' });
+      const { address } = JSON.parse(await second.line('"listening"')) as { address: string };
+      const upstreams = [served.url, address].map((url) => new URL(url).host);
+      const front = await startFront(t, program, own, upstreams);
+      const { key, appId } = await served.merchant();
+      await served.sql`update merchants set tier = 'pro'`;
+      const wholeTime = await judgeLongPoll(t, front, served);
+      await judgeAddresses(t, front, served);
+      await judgeBodies(t, front, key, appId);
+      await judgeHttp2(t, front);
+      await judgeRedirect(t, front);
+      const csv = await front.ask(`/merchant/apps/${appId}/transactions/export`, {
+        headers: authorized(key),
+      });
+      t.match(csv, { status: 200, headers: { 'content-type': /^text\/csv/ } });
+      // It has to have ended: a process that stops ends it.
+      await wholeTime();
+      await judgeRestart(t, front, second);
+    },
+  );

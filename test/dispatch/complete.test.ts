@@ -55,7 +55,7 @@ void t.test('all added outcomes are written, in batches', async (t) => {
   t.same(seen, { lost: 0, errors: [] });
 });
 
-void t.test('outcomes that cannot be written are retained and written later', async (t) => {
+void t.test('outcomes that cannot be written are kept and written later', async (t) => {
   const { sql, outcomes, completer, seen, left } = await completing(t, 700);
   await sql`alter table delivery_queue rename to delivery_queue_away`;
   const writing = completer(sql);

@@ -42,28 +42,31 @@ function fill(concurrency: Concurrency): Place[] {
   return places;
 }
 
-void t.test('slow and failing endpoints leave two places of their half to new ones', async (t) => {
-  for (const [total, slow] of [
-    [200, 98],
-    [10, 3],
-    [8, 2],
-    [4, 1],
-    [2, 1],
-    [1, 1],
-  ] as const) {
-    const concurrency = concurrencyOf({ total });
-    endpoint(concurrency, 'slow', 'slow');
-    endpoint(concurrency, 'failing', 'failing');
-    t.equal(fill(concurrency).length, slow, `of ${total} places`);
-    endpoint(concurrency, 'new', 'new');
-    const kept = Math.min(2, total - slow);
-    t.equal(fill(concurrency).length, kept, `${kept} for a new one, of ${total}`);
-    endpoint(concurrency, 'fast', 'fast');
-    t.equal(fill(concurrency).length, total - slow - kept, 'and the others for fast ones');
-  }
-});
+void t.test(
+  'slow and failing endpoints leave two places of their half to new endpoints',
+  async (t) => {
+    for (const [total, slow] of [
+      [200, 98],
+      [10, 3],
+      [8, 2],
+      [4, 1],
+      [2, 1],
+      [1, 1],
+    ] as const) {
+      const concurrency = concurrencyOf({ total });
+      endpoint(concurrency, 'slow', 'slow');
+      endpoint(concurrency, 'failing', 'failing');
+      t.equal(fill(concurrency).length, slow, `of ${total} places`);
+      endpoint(concurrency, 'new', 'new');
+      const kept = Math.min(2, total - slow);
+      t.equal(fill(concurrency).length, kept, `${kept} for a new one, of ${total}`);
+      endpoint(concurrency, 'fast', 'fast');
+      t.equal(fill(concurrency).length, total - slow - kept, 'and the others for fast ones');
+    }
+  },
+);
 
-void t.test('new endpoints use the half that slow ones leave, and no more', async (t) => {
+void t.test('new endpoints use only the half that slow ones leave free', async (t) => {
   const concurrency = concurrencyOf({ total: 20 });
   endpoint(concurrency, 'new', 'new');
   const places = fill(concurrency);
@@ -74,7 +77,7 @@ void t.test('new endpoints use the half that slow ones leave, and no more', asyn
   t.equal(fill(concurrency).length, 9);
 });
 
-void t.test('the first response decides the pace', async (t) => {
+void t.test('the first response of an endpoint decides its share of the places', async (t) => {
   const concurrency = concurrencyOf({ total: 8 });
   for (const [isGood, ms, pace] of [
     [true, 5, 'fast'],
@@ -128,7 +131,7 @@ void t.test('a new endpoint is delivered to while slow ones hold all their place
   t.ok(row!.count <= 3, 'while no held request is answered');
 });
 
-void t.test('the endpoints of a host share its places, and others do not wait', async (t) => {
+void t.test('the endpoints of a host share its places, and other hosts do not wait', async (t) => {
   let share = 1000;
   const concurrency = concurrencyOf({ total: 100, share: () => share, perHostOfAll: 6 });
   const hosts = new Hosts();

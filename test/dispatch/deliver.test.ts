@@ -134,7 +134,7 @@ void t.test(
 );
 
 void t.test(
-  'a delivery that is due for an hour is signed when it is sent, and one due in an hour waits',
+  'a delivery that is read ahead is signed when it is sent, not when it was queued',
   async (t) => {
     const database = await testDatabase(t);
     const { sql } = database;
@@ -152,7 +152,7 @@ void t.test(
 );
 
 void t.test(
-  'bodies come through byte for byte: odd key order, 1e2, 2^53+1, spaces, every kind of character',
+  'a webhook’s body arrives byte for byte: key order, numbers, spaces, every kind of character',
   async (t) => {
     const database = await testDatabase(t);
     const { sql } = database;
@@ -239,7 +239,7 @@ void t.test(
     const app = await seedApp(sql, receiver.url);
     const [known = ''] = await queueDeliveries(sql, app, 1);
     await deleteEndpoint(sql, app.endpointId);
-    // As a transaction does that had not seen the deletion.
+    // A transaction that has not seen the deletion can still queue a delivery.
     const [late = ''] = await queueDeliveries(sql, app, 1);
     t.match(await deliveryState(sql, known), {
       status: 'cancelled',
@@ -276,7 +276,7 @@ void t.test('a notification wakes the dispatcher; without one it polls', async (
 });
 
 void t.test(
-  'a secret that no key opens is no fault of the endpoint: no attempt is counted',
+  'a secret that no key opens is not counted as an attempt of the endpoint',
   async (t) => {
     const database = await testDatabase(t);
     const { sql } = database;

@@ -13,7 +13,7 @@ import { attempted, queueDeliveries, runDispatcher, seedApp, until } from '../fi
 
 const MINUTE = 60_000;
 
-void t.test('requests of a dispatcher show in the endpoint within seconds', async (t) => {
+void t.test('requests of a dispatcher show in the endpoint’s health within seconds', async (t) => {
   const database = await testDatabase(t);
   const { sql } = database;
   let answer = 503;
@@ -49,7 +49,7 @@ void t.test('requests of a dispatcher show in the endpoint within seconds', asyn
   t.match(await health(), { lastError: 'HTTP 410', failingSince: Date }, 'written at the stop');
 });
 
-void t.test('sums of several dispatchers, in any order, are one history', async (t) => {
+void t.test('the health sums of several dispatchers, written in any order, add up', async (t) => {
   const { sql, url } = await testDatabase(t);
   const own = connect(asRole(url, 'dispatch'), { max: 2, name: 'billing test' });
   t.teardown(() => own.end());
@@ -79,14 +79,14 @@ void t.test('sums of several dispatchers, in any order, are one history', async 
     [succeeded(7.5), 8, 'timeout'],
     [succeeded(9), null, 'timeout'],
   ];
-  for (const [place, [given, since, lastError]] of steps.entries()) {
+  for (const [index, [given, since, lastError]] of steps.entries()) {
     await addHealth(own, [given]);
     const endpoint = await findEndpoint(sql, app.endpointId);
-    t.match(endpoint, { lastError }, `step ${place}`);
+    t.match(endpoint, { lastError }, `step ${index}`);
     t.equal(
       endpoint?.failingSince?.getTime() ?? null,
       since === null ? null : at(since),
-      `${place}`,
+      `${index}`,
     );
   }
   const [hours] =

@@ -79,7 +79,7 @@ const unfolded = (raw: string) =>
 const block = (sql: Sql, reason: string | null) =>
   sql`update plans set collection_blocked_reason = ${reason}, status = 'active', chain_created_at = now()`;
 
-void t.test('each failure is told once, with a link that ends the e-mails', async (t) => {
+void t.test('each failure causes one e-mail, with a link that ends the e-mails', async (t) => {
   const { sql, appId, other, plan, smtp, start, api, post } = await scene(t);
   const endpoint = await addEndpoint(sql, appId, 60);
   await addEndpoint(sql, other.appId, 60);
@@ -195,7 +195,7 @@ void t.test('a link confirms the address that it was sent to, of that merchant',
   t.equal(row?.count, 0);
 });
 
-void t.test('three confirmations a day reach an address, whoever names it', async (t) => {
+void t.test('an address gets at most three confirmations a day, whoever enters it', async (t) => {
   const { api, sql, smtp, start, give, post, other } = await scene(t, { isConfirmed: false });
   const own = connect(asRole(api.databaseUrl, 'dispatch'), { max: 2, name: 'billing test' });
   t.teardown(() => own.end());
@@ -228,7 +228,7 @@ void t.test('a suspended merchant’s address gets no confirmation', async (t) =
   t.equal(await queueConfirmations(sql), 0);
 });
 
-void t.test('the address again asks for the confirmation again', async (t) => {
+void t.test('setting the same address again sends another confirmation', async (t) => {
   const { sql, give } = await scene(t, { isConfirmed: false });
   t.equal(await queueConfirmations(sql), 1);
   t.equal(await queueConfirmations(sql), 0);
@@ -236,7 +236,7 @@ void t.test('the address again asks for the confirmation again', async (t) => {
   t.equal(await queueConfirmations(sql), 1);
 });
 
-void t.test('an e-mail is tried again, and given up where its address is refused', async (t) => {
+void t.test('an e-mail is retried, and given up if its address is refused', async (t) => {
   const { sql, appId, smtp, start } = await scene(t);
   await addEndpoint(sql, appId, 60);
   smtp.answer = () => '451 later';
@@ -267,7 +267,7 @@ void t.test('an e-mail is tried again, and given up where its address is refused
   t.equal(smtp.messages.length, 1);
 });
 
-void t.test('an endpoint that fails for a moment is not told of', async (t) => {
+void t.test('no e-mail is sent for an endpoint that fails for less than ten minutes', async (t) => {
   const { sql, appId, mine, api } = await scene(t);
   await addEndpoint(sql, appId, 5);
   t.equal(await queueMails(sql), 0);
@@ -279,7 +279,7 @@ void t.test('an endpoint that fails for a moment is not told of', async (t) => {
   t.equal(await queueMails(sql), 0, 'once');
 });
 
-void t.test('a digest says how many payments it does not name', async (t) => {
+void t.test('a digest states how many payments it does not list', async (t) => {
   const { subject, text } = mailText(
     {
       id: 'one',

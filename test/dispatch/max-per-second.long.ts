@@ -4,7 +4,7 @@ import { testDatabase } from '../fixtures/postgres.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
 import { encryptionKey, queueDeliveries, runDispatcher, seedApp } from '../fixtures/webhooks.ts';
 
-void t.test('dispatchers that start and stop stay within maxPerSecond together', async (t) => {
+void t.test('dispatchers that start and stop together stay within maxPerSecond', async (t) => {
   const { sql, url } = await testDatabase(t);
   const starts: number[] = [];
   const receiver = await startReceiver(t, (response) => {

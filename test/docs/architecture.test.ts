@@ -17,7 +17,7 @@ async function filesUnder(folder: string): Promise<string[]> {
     .map((entry) => join(entry.parentPath, entry.name).slice(root.length));
 }
 
-void t.test('every source file that a page names is there', async (t) => {
+void t.test('every source file that a page names exists', async (t) => {
   const files = (
     await Promise.all(['src', 'test', 'bench', 'scripts', 'docs', 'sql', 'program'].map(filesUnder))
   ).flat();
@@ -77,7 +77,7 @@ void t.test('the three state machines have the states that Postgres lets a row h
   );
 });
 
-void t.test('every import goes the way that development.md says', async (t) => {
+void t.test('every import follows the direction that development.md states', async (t) => {
   const text = await read('docs/development.md');
   const order = /`(cli -> [^`]+ -> config)`/.exec(text)?.[1] ?? '';
   const layers = order.split(' -> ').map((layer) => layer.split(/, | \| /));
@@ -100,7 +100,7 @@ void t.test('every import goes the way that development.md says', async (t) => {
   }
 });
 
-void t.test('the connections of operators.md are those of the code', async (t) => {
+void t.test('the connections that operators.md lists are those of the code', async (t) => {
   const words = ['no', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight'];
   const text = (await read('docs/operators.md')).replaceAll(/\s+/g, ' ');
   const numberIn = async (file: string, name: string) =>

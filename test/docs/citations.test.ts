@@ -33,7 +33,7 @@ function missing(file: string, text: string): string[] {
   );
 }
 
-void t.test('every page that is cited is in the repository', async (t) => {
+void t.test('every page that is cited exists in the repository', async (t) => {
   const found = await Promise.all(
     folders.map(async (folder) =>
       (await readdir(join(root, folder), { recursive: true, withFileTypes: true }))
@@ -53,7 +53,7 @@ void t.test('every page that is cited is in the repository', async (t) => {
   }
 });
 
-void t.test('a page that is not there is noticed', (t) => {
+void t.test('missing() lists cited pages that do not exist', (t) => {
   t.same(missing('src/log.ts', 'as docs/contract.md and contract.md say'), []);
   t.same(missing('docs/chain.md', '[operators](operators.md), [bench](../bench/README.md)'), []);
   t.same(missing('src/log.ts', '(decisions.md, Money) and shared/service.md'), [
@@ -63,7 +63,7 @@ void t.test('a page that is not there is noticed', (t) => {
   t.end();
 });
 
-void t.test('every test file that a page cites by its path is in the repository', async (t) => {
+void t.test('every test file that a page cites by its path exists', async (t) => {
   const pages = ['README.md', ...(await readdir(join(root, 'docs'))).map((name) => `docs/${name}`)];
   let cited = 0;
   for (const page of pages.filter((name) => name.endsWith('.md'))) {
@@ -106,7 +106,7 @@ void t.test('every test that docs/postgres-notes.md cites has that title', async
   }
 });
 
-void t.test('a citation is a file and its titles', (t) => {
+void t.test('citedTests() returns each cited file with its titles', (t) => {
   t.same(citedTests('   - `a.test.ts`: one of\n     two; three.\n   - `b.test.ts`: four.\n'), [
     { file: 'a.test.ts', title: 'one of two' },
     { file: 'a.test.ts', title: 'three' },

@@ -42,27 +42,24 @@ function fault(line: string): string | undefined {
   return undefined;
 }
 
-void t.test(
-  'every command line that a page shows, in a block or in a sentence, is one of billing',
-  async (t) => {
-    let count = 0;
-    for (const page of await pages()) {
-      const text = (await readPage(page)).replaceAll(/(?:node )?\S*bin\/billing\.js/g, 'billing');
-      const shown = [
-        ...text.matchAll(/(?:`|^|\$\(|\| |xargs |exec serve )(billing (?:[a-z]+|--)[^`\n]*)/gm),
-      ];
-      for (const [, line = ''] of shown) {
-        count += 1;
-        t.equal(fault(line.replace(/ \| .*/, '')), undefined, `${page}: ${line}`);
-      }
+void t.test('every billing command that a page shows is a valid command line', async (t) => {
+  let count = 0;
+  for (const page of await pages()) {
+    const text = (await readPage(page)).replaceAll(/(?:node )?\S*bin\/billing\.js/g, 'billing');
+    const shown = [
+      ...text.matchAll(/(?:`|^|\$\(|\| |xargs |exec serve )(billing (?:[a-z]+|--)[^`\n]*)/gm),
+    ];
+    for (const [, line = ''] of shown) {
+      count += 1;
+      t.equal(fault(line.replace(/ \| .*/, '')), undefined, `${page}: ${line}`);
     }
-    t.ok(count > 40, String(count));
-    t.match(fault('billing keys reveal'), 'keys has no reveal');
-    t.match(fault('billing keys list --all'), 'list has no --all');
-  },
-);
+  }
+  t.ok(count > 40, String(count));
+  t.match(fault('billing keys reveal'), 'keys has no reveal');
+  t.match(fault('billing keys list --all'), 'list has no --all');
+});
 
-void t.test('every npm script that a page names is there', async (t) => {
+void t.test('every npm script that a page names exists', async (t) => {
   for (const page of await pages())
     for (const [, name = ''] of (await readPage(page)).matchAll(/npm run ([a-z:-]+)/g))
       t.type(scripts[name], 'string', `${page}: ${name}`);
@@ -73,21 +70,24 @@ void t.test('every npm script that a page names is there', async (t) => {
   );
 });
 
-void t.test('every variable that a page names as one of billing is in the table', async (t) => {
-  const known = new Set([
-    ...describeVariables().flatMap(({ name, secret }) => [
-      name,
-      ...(secret === true ? [`${name}_FILE`] : []),
-    ]),
-    // The default of --env-file, and of a receiver: "billing dev" writes it.
-    ...['BILLING_ENV_FILE', 'WEBHOOK_SECRET'],
-  ]);
-  const families =
-    /`((?:BILLING|SOLANA|KEEPER|PLATFORM|WEBHOOK|DATABASE|JWT|ENCRYPTION|METRICS|DELIVERY_RETENTION|EVENT_RETENTION)_[A-Z_]+)`/g;
-  for (const page of await pages())
-    for (const [, name = ''] of (await readPage(page)).matchAll(families))
-      t.ok(known.has(name), `${page}: ${name}`);
-});
+void t.test(
+  'every variable that a page names as one of billing is in the table of variables',
+  async (t) => {
+    const known = new Set([
+      ...describeVariables().flatMap(({ name, secret }) => [
+        name,
+        ...(secret === true ? [`${name}_FILE`] : []),
+      ]),
+      // The default of --env-file, and of a receiver: "billing dev" writes it.
+      ...['BILLING_ENV_FILE', 'WEBHOOK_SECRET'],
+    ]);
+    const families =
+      /`((?:BILLING|SOLANA|KEEPER|PLATFORM|WEBHOOK|DATABASE|JWT|ENCRYPTION|METRICS|DELIVERY_RETENTION|EVENT_RETENTION)_[A-Z_]+)`/g;
+    for (const page of await pages())
+      for (const [, name = ''] of (await readPage(page)).matchAll(families))
+        t.ok(known.has(name), `${page}: ${name}`);
+  },
+);
 
 /** Which test runs the blocks of a page in this language. */
 const runners: Record<string, Record<string, string>> = {
@@ -114,7 +114,7 @@ const pictures = ['', 'mermaid', 'http'];
 void t.test('every block of code has a test that runs it', async (t) => {
   for (const page of await pages()) {
     const fences = [...(await readPage(page)).matchAll(/^```(\w*)/gm)]
-      .filter((_, place) => place % 2 === 0)
+      .filter((_, index) => index % 2 === 0)
       .map(([, language = '']) => language);
     const code = fences.filter((language) => !pictures.includes(language));
     t.same(

@@ -16,7 +16,7 @@ import { until } from '../fixtures/webhooks.ts';
 
 const example = fileURLToPath(new URL('../../examples/saas/', import.meta.url));
 
-void t.test('the SaaS of examples/ sells a plan, and learns of the payment', async (t) => {
+void t.test('the example SaaS sells a plan and receives the payment event', async (t) => {
   const saas = await installPackages('examples/saas');
   const sources = (await readdir(example)).filter((name) => /\.ts$|^tsconfig/.test(name));
   for (const name of sources) await cp(join(example, name), join(saas, name));

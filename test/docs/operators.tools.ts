@@ -75,10 +75,10 @@ async function prepare(t: Test): Promise<Place> {
     dispatch = await startReady(t, 'dispatch', { ...config, ENCRYPTION_KEY: keys });
     ports[9466] = new URL(dispatch.metricsUrl).port;
   };
-  for (const [place, daemon] of daemons.entries()) {
+  for (const [index, daemon] of daemons.entries()) {
     const running = await startReady(t, daemon, config);
     if (daemon === 'dispatch') dispatch = running;
-    ports[9464 + place] = new URL(running.metricsUrl).port;
+    ports[9464 + index] = new URL(running.metricsUrl).port;
     if (daemon === 'serve')
       ports[3000] = new URL(
         (JSON.parse(await running.line(/"address":.*"listening"/)) as { address: string }).address,

@@ -10,7 +10,7 @@ import { runQuickStart } from '../fixtures/quick-start.ts';
 import { needTools } from '../fixtures/tools.ts';
 
 void t.test(
-  'the quick start leads from a clone to a reported paid subscription in six commands, and does so again',
+  'the quick start leads from a clone to a paid subscription in six commands, also a second time',
   async (t) => {
     await needTools('bash', 'git');
     const { code, stdout, stderr, commands, file } = await runQuickStart(t, { install: false });
@@ -28,12 +28,12 @@ void t.test(
   },
 );
 
-void t.test('the receiver of the quick start is the one of the walk-through', async (t) => {
+void t.test('the receiver of the quick start equals the one of the walk-through', async (t) => {
   const own = await readFile(new URL('../../examples/receiver.mjs', import.meta.url), 'utf8');
   t.equal(own, await blockOf('walk-through.md', 'receiver.mjs'));
 });
 
-void t.test('git ignores what the pages create in a clone', async (t) => {
+void t.test('git ignores all files that the pages create in a clone', async (t) => {
   const made: Record<string, RegExp> = {
     'quick-start.md': /(?:--dir |>)([\w.]+)/g,
     'walk-through.md': /(?:--write-wallets |>(?=sandbox))([\w.]+)/g,

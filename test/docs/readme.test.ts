@@ -5,7 +5,7 @@ import t from 'tap';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-void t.test('the pictures are there, and weigh less than 300 KB in all', async (t) => {
+void t.test('the pictures of the README exist and have less than 300 KB in all', async (t) => {
   const text = await readFile(join(root, 'README.md'), 'utf8');
   const files = [...text.matchAll(/!\[[^\]]+\]\((docs\/pictures\/[^)]+)\)/g)].map(
     ([, file = '']) => file,

@@ -50,55 +50,58 @@ function walletOf(keypair: Keypair): Wallet {
   };
 }
 
-void t.test('a page signs in, subscribes, and may register again without harm', async (t) => {
-  const { chain, served } = await startChainServe(t);
-  const file = join(t.testdir(), 'subscribe.js');
-  const { code } = await transform(await blockOf('subscribers.md', 'subscribe.ts'), {
-    loader: 'ts',
-  });
-  await writeFile(file, code);
-  const page = (await import(pathToFileURL(file).href)) as Page;
-  const connection = new Connection(chain.rpcUrl, 'confirmed');
-  const api = served.url;
+void t.test(
+  'the page’s code signs in, subscribes, and may register again without harm',
+  async (t) => {
+    const { chain, served } = await startChainServe(t);
+    const file = join(t.testdir(), 'subscribe.js');
+    const { code } = await transform(await blockOf('subscribers.md', 'subscribe.ts'), {
+      loader: 'ts',
+    });
+    await writeFile(file, code);
+    const page = (await import(pathToFileURL(file).href)) as Page;
+    const connection = new Connection(chain.rpcUrl, 'confirmed');
+    const api = served.url;
 
-  const selling = chain.wallet().keypair;
-  const merchant = await served.merchant(keypairFromSecret(selling.secretKey));
-  const update = await served.call<{ id: string; transaction: string }>(
-    'POST',
-    `/merchant/apps/${merchant.appId}/plans`,
-    {
-      token: merchant.key,
-      body: { name: 'Monthly', amount: '10000000', periodHours: 730 },
-    },
-  );
-  await page.signAndSend(connection, walletOf(selling), update.transaction);
-  const plan = { appId: merchant.appId, planId: update.id };
+    const selling = chain.wallet().keypair;
+    const merchant = await served.merchant(keypairFromSecret(selling.secretKey));
+    const update = await served.call<{ id: string; transaction: string }>(
+      'POST',
+      `/merchant/apps/${merchant.appId}/plans`,
+      {
+        token: merchant.key,
+        body: { name: 'Monthly', amount: '10000000', periodHours: 730 },
+      },
+    );
+    await page.signAndSend(connection, walletOf(selling), update.transaction);
+    const plan = { appId: merchant.appId, planId: update.id };
 
-  const wallet = walletOf(chain.wallet().keypair);
-  const token = await page.signIn(api, wallet);
-  const remembered: string[] = [];
-  const subscription = await page.subscribe({ api, token, connection, wallet }, plan, (pda) =>
-    remembered.push(pda),
-  );
-  t.match(subscription, { status: 'active', subscriptionPda: remembered[0] });
-  const again = await page.register(api, token, { ...plan, subscriptionPda: remembered[0]! });
-  t.equal(again.id, subscription.id, 'registered once');
-  await t.rejects(
-    page.subscribe({ api, token, connection, wallet }, plan, (pda) => remembered.push(pda)),
-    {
-      code: 'CONFLICT',
-      message: /it is registered/,
-    },
-  );
-  t.equal(remembered.length, 1);
+    const wallet = walletOf(chain.wallet().keypair);
+    const token = await page.signIn(api, wallet);
+    const remembered: string[] = [];
+    const subscription = await page.subscribe({ api, token, connection, wallet }, plan, (pda) =>
+      remembered.push(pda),
+    );
+    t.match(subscription, { status: 'active', subscriptionPda: remembered[0] });
+    const again = await page.register(api, token, { ...plan, subscriptionPda: remembered[0]! });
+    t.equal(again.id, subscription.id, 'registered once');
+    await t.rejects(
+      page.subscribe({ api, token, connection, wallet }, plan, (pda) => remembered.push(pda)),
+      {
+        code: 'CONFLICT',
+        message: /it is registered/,
+      },
+    );
+    t.equal(remembered.length, 1);
 
-  const other = walletOf(chain.wallet().keypair);
-  const otherToken = await page.signIn(api, other);
-  await t.rejects(page.register(api, otherToken, { ...plan, subscriptionPda: remembered[0]! }), {
-    code: 'FORBIDDEN',
-  });
-  await t.rejects(
-    page.register(api, otherToken, { ...plan, subscriptionPda: other.publicKey.toBase58() }),
-    { code: 'NOT_FOUND' },
-  );
-});
+    const other = walletOf(chain.wallet().keypair);
+    const otherToken = await page.signIn(api, other);
+    await t.rejects(page.register(api, otherToken, { ...plan, subscriptionPda: remembered[0]! }), {
+      code: 'FORBIDDEN',
+    });
+    await t.rejects(
+      page.register(api, otherToken, { ...plan, subscriptionPda: other.publicKey.toBase58() }),
+      { code: 'NOT_FOUND' },
+    );
+  },
+);

@@ -15,7 +15,7 @@ import { needTools } from '../fixtures/tools.ts';
 import { queueDeliveries, seedApp, finishDeliveries, changeType } from '../fixtures/webhooks.ts';
 
 void t.test(
-  'every command of the page works; the pipeline replays the deliveries that it selects',
+  'every command of the terminal page works, and its pipeline replays the selected deliveries',
   async (t) => {
     await needTools('bash', 'jq', 'xargs');
     const { sql, url } = await testDatabase(t);
@@ -65,30 +65,39 @@ void t.test(
   },
 );
 
-void t.test('with an API key the commands of the page work without a database', async (t) => {
-  const served = await startServe(t);
-  const { key, appId } = await served.merchant();
-  await served.sql`insert into webhook_endpoints (app_id, url, secret) values (${appId}, 'http://127.0.0.1:1/', '')`;
-  const planId = await insertPlan(served.sql, { appId, wallet: randomAddress() });
-  const subscriptionId = await insertSubscription(served.sql, { appId, planId });
-  await insertEvent(served.sql, subscriptionId);
-  await finishDeliveries(served.sql, 'failed');
-  const block = (await blocksOf('terminal.md')).filter(({ language }) => language === 'sh').at(-1);
-  const program = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
-  const shell = spawn('bash', ['-euc', `billing() { "$NODE" "$PROGRAM" "$@"; }\n${block!.code}`], {
-    env: {
-      PATH: process.env.PATH ?? '',
-      NODE: process.execPath,
-      PROGRAM: program,
-      BILLING_API_URL: served.url,
-      BILLING_API_KEY: key,
-    },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const [stdout, stderr] = await Promise.all([text(shell.stdout), text(shell.stderr)]);
-  t.equal(withoutProgress(stderr), '');
-  t.match(
-    stdout,
-    /failed +payment_success[^]*1 match \(1 failed\)\.\n1 match \(1 failed\)\.\nQueued 1\./,
-  );
-});
+void t.test(
+  'with an API key the commands of the terminal page work without a database',
+  async (t) => {
+    const served = await startServe(t);
+    const { key, appId } = await served.merchant();
+    await served.sql`insert into webhook_endpoints (app_id, url, secret) values (${appId}, 'http://127.0.0.1:1/', '')`;
+    const planId = await insertPlan(served.sql, { appId, wallet: randomAddress() });
+    const subscriptionId = await insertSubscription(served.sql, { appId, planId });
+    await insertEvent(served.sql, subscriptionId);
+    await finishDeliveries(served.sql, 'failed');
+    const block = (await blocksOf('terminal.md'))
+      .filter(({ language }) => language === 'sh')
+      .at(-1);
+    const program = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
+    const shell = spawn(
+      'bash',
+      ['-euc', `billing() { "$NODE" "$PROGRAM" "$@"; }\n${block!.code}`],
+      {
+        env: {
+          PATH: process.env.PATH ?? '',
+          NODE: process.execPath,
+          PROGRAM: program,
+          BILLING_API_URL: served.url,
+          BILLING_API_KEY: key,
+        },
+        stdio: ['ignore', 'pipe', 'pipe'],
+      },
+    );
+    const [stdout, stderr] = await Promise.all([text(shell.stdout), text(shell.stderr)]);
+    t.equal(withoutProgress(stderr), '');
+    t.match(
+      stdout,
+      /failed +payment_success[^]*1 match \(1 failed\)\.\n1 match \(1 failed\)\.\nQueued 1\./,
+    );
+  },
+);

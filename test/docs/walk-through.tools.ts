@@ -107,7 +107,7 @@ void t.test('every step of the walk-through works', async (t) => {
 
   const secret = /^secret (whsec_\S+)$/m.exec(stdout)?.[1] ?? '';
   const events = receiver.requests.map(({ body, headers, at }) => {
-    // As on its arrival: five minutes later it is too old.
+    // The clock of the arrival, because the request is too old five minutes later.
     const clock = t.intercept(Date, 'now', { value: () => at });
     const event = new Webhook(secret).verify(body.toString(), headers as Record<string, string>);
     clock.restore();
@@ -121,42 +121,39 @@ void t.test('every step of the walk-through works', async (t) => {
     t.match(taken, new RegExp(`^${type} `, 'm'), 'the receiver of the page took it');
 });
 
-void t.test(
-  'the sandbox of the walk-through: its shell has all that a command needs',
-  async (t) => {
-    const root = new URL('../../', import.meta.url);
-    const dir = t.testdir({ bin: t.fixture('symlink', fileURLToPath(new URL('bin', root))) });
-    const page = await readPage('walk-through.md');
-    const said = (pattern: RegExp) => pattern.exec(page)?.[1] ?? `echo "${String(pattern)}?"`;
-    const script = [
-      await blockOf('walk-through.md', 'sandbox'),
-      said(/`(billing wallet new mine\.json)`/),
-      said(/`(billing wallet balance mine\.json[^`]*)`/),
-      'billing trigger ping',
-      said(/`(kill %1)`/),
-      'wait',
-    ];
-    const shell = spawn('bash', ['-euo', 'pipefail', '-c', script.join('\n')], {
-      cwd: dir,
-      stdio: ['ignore', 'pipe', 'pipe'],
-      detached: true,
-      env: { PATH: process.env.PATH, HOME: dir },
-    });
-    t.teardown(() => {
-      try {
-        process.kill(-shell.pid!, 'SIGTERM');
-      } catch {
-        // All have ended.
-      }
-    });
-    const [stdout, stderr] = await Promise.all([
-      text(shell.stdout),
-      text(shell.stderr),
-      once(shell, 'exit'),
-    ]);
-    t.equal(shell.exitCode, 0, stderr);
-    t.match(stdout, /USDC[^]*^Sample ping/m);
-    t.throws(() => process.kill(-shell.pid!, 0), 'nothing of it is left');
-    await t.rejects(access(join(dir, 'wallets', 'env')), 'the next run waits for its own');
-  },
-);
+void t.test('the shell of the walk-through’s sandbox has all that a command needs', async (t) => {
+  const root = new URL('../../', import.meta.url);
+  const dir = t.testdir({ bin: t.fixture('symlink', fileURLToPath(new URL('bin', root))) });
+  const page = await readPage('walk-through.md');
+  const said = (pattern: RegExp) => pattern.exec(page)?.[1] ?? `echo "${String(pattern)}?"`;
+  const script = [
+    await blockOf('walk-through.md', 'sandbox'),
+    said(/`(billing wallet new mine\.json)`/),
+    said(/`(billing wallet balance mine\.json[^`]*)`/),
+    'billing trigger ping',
+    said(/`(kill %1)`/),
+    'wait',
+  ];
+  const shell = spawn('bash', ['-euo', 'pipefail', '-c', script.join('\n')], {
+    cwd: dir,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+    env: { PATH: process.env.PATH, HOME: dir },
+  });
+  t.teardown(() => {
+    try {
+      process.kill(-shell.pid!, 'SIGTERM');
+    } catch {
+      // All have ended.
+    }
+  });
+  const [stdout, stderr] = await Promise.all([
+    text(shell.stdout),
+    text(shell.stderr),
+    once(shell, 'exit'),
+  ]);
+  t.equal(shell.exitCode, 0, stderr);
+  t.match(stdout, /USDC[^]*^Sample ping/m);
+  t.throws(() => process.kill(-shell.pid!, 0), 'nothing of it is left');
+  await t.rejects(access(join(dir, 'wallets', 'env')), 'the next run waits for its own');
+});

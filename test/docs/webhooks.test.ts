@@ -30,7 +30,7 @@ void t.test('examples/receiver.mjs starts with a secret and a free port only', (
 );
 
 void t.test(
-  'the page names every event; "billing listen" and "billing trigger" as it shows them',
+  'the webhooks page names every event and shows "billing listen" and "billing trigger" correctly',
   async (t) => {
     const blocks = await blocksOf('webhooks.md');
     const text = await readFile(new URL('../../docs/webhooks.md', import.meta.url), 'utf8');

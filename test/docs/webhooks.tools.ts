@@ -11,7 +11,7 @@ const served = await startServe(t);
 await served.daemon('dispatch').line('dispatch is running');
 
 for (const file of ['receiver.py', 'receiver.go'])
-  void t.test(`examples/${file} is the receiver of the page`, async (t) => {
+  void t.test(`examples/${file} equals the receiver of the page`, async (t) => {
     const example = new URL(`../../examples/${file}`, import.meta.url);
     t.equal(await readFile(example, 'utf8'), await blockOf('webhooks.md', file));
   });

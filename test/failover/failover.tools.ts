@@ -31,22 +31,25 @@ for (const name of ['loss of 2 s of commits', 'rolling upgrade'])
     if (name === 'rolling upgrade') t.equal(row.refused, 0, 'no API request was refused');
   });
 
-void t.test('crash of the primary under Patroni, behind HAProxy', async (t) => {
-  const programs = await findPrograms();
-  if ('missing' in programs) throw new Error(programs.missing);
-  const [crash] = patroniScenarios;
-  if (crash === undefined) throw new Error('no scenario');
-  const row = await play(
-    crash,
-    'Patroni',
-    (directory, onStop) => startPatroni(directory, onStop, programs),
-    settings,
-  );
-  t.comment(table([row]));
-  t.same(breachesOf(row, crash.isSynchronous), []);
-});
+void t.test(
+  'payments continue after a crash of the primary under Patroni behind HAProxy',
+  async (t) => {
+    const programs = await findPrograms();
+    if ('missing' in programs) throw new Error(programs.missing);
+    const [crash] = patroniScenarios;
+    if (crash === undefined) throw new Error('no scenario');
+    const row = await play(
+      crash,
+      'Patroni',
+      (directory, onStop) => startPatroni(directory, onStop, programs),
+      settings,
+    );
+    t.comment(table([row]));
+    t.same(breachesOf(row, crash.isSynchronous), []);
+  },
+);
 
-void t.test('a restore with pgBackRest, which the keepers find out', async (t) => {
+void t.test('keepers detect a restore with pgBackRest and hold collection', async (t) => {
   const [restore] = archiveScenarios;
   if (restore === undefined) throw new Error('no scenario');
   const row = await play(restore, 'one server', startArchived, settings);

@@ -26,7 +26,7 @@ export interface Row {
   missing: number;
   /** Periods that were pulled or booked twice. */
   doubled: number;
-  /** Events that no receiver got. */
+  /** Number of events that no receiver got. */
   undelivered: number;
   /** API writes that were acknowledged and are gone. */
   lostWrites: number;
@@ -36,7 +36,7 @@ export interface Row {
   refusal: string;
   /** Answers of 500 and above to API writes. */
   serverErrors: number;
-  /** Of the whole scenario, without the start of the processes. */
+  /** Duration of the whole scenario, without the start of the processes. */
   seconds: number;
 }
 
@@ -149,7 +149,10 @@ async function countLost({ cluster }: Ground<Database>, ids: string[]): Promise<
   return ids.length - found.length;
 }
 
-/** What must not be; empty if all is well. Only an asynchronous standby may lose writes. */
+/**
+ * Faults that must not occur; empty if there are none. Only an asynchronous standby may lose
+ * writes.
+ */
 export function breachesOf(row: Row, isSynchronous: boolean): string[] {
   const { missing, doubled, undelivered, lostWrites } = row;
   return [

@@ -57,7 +57,7 @@ export interface Ground<C extends Database> {
   command: (args: string[], program?: string) => Promise<string>;
 }
 
-/** From a group's due time to that of the next one. */
+/** Seconds from a group's due time to the due time of the next group. */
 export const stepSeconds = (groups: number): bigint =>
   BigInt(Math.ceil((PERIOD_HOURS * 3600) / groups));
 
@@ -188,8 +188,8 @@ async function startMachines(
 ): Promise<[Machine, Machine]> {
   await mkdir(join(directory, 'logs'));
   const ports = await freePorts(8);
-  const started = MACHINES.map(async (name, place) => {
-    const [apiPort, ...metricsPorts] = ports.slice(place * 4) as [number, ...number[]];
+  const started = MACHINES.map(async (name, index) => {
+    const [apiPort, ...metricsPorts] = ports.slice(index * 4) as [number, ...number[]];
     const metricsUrls = Object.fromEntries(
       KINDS.map((kind, n) => [kind, `http://127.0.0.1:${metricsPorts[n] ?? 0}`]),
     ) as Machine['metricsUrls'];

@@ -56,13 +56,13 @@ export class Rounds {
   readonly #stopping = new AbortController();
   #running: Promise<void> = Promise.resolve();
   #failure: { error: unknown } | undefined;
-  /** The first is that of the registrations. */
+  /** Number of rounds. The first round is the registrations. */
   rounds = 1;
-  /** How long each later round took. */
+  /** Durations of the later rounds. */
   readonly #seconds: number[] = [];
   /** Payments that fell due until now. */
   #due: number;
-  /** In the books, when it was asked last. */
+  /** Payments in the books when they were last counted. */
   #paid = 0;
 
   constructor(ground: Ground<Database>, rate: number) {

@@ -24,7 +24,7 @@ export interface Programs {
   env: Record<string, string>;
 }
 
-/** The programs, or what is missing, in words. */
+/** Returns the programs, or a text that names what is missing. */
 export async function findPrograms(): Promise<Programs | { missing: string }> {
   const system = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/usr/bin'];
   const installed = await findAll(system);

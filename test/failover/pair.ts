@@ -17,7 +17,7 @@ import {
 } from '../fixtures/debian-postgres.ts';
 import type { Cluster, OnStop } from './cluster.ts';
 
-/** Until the operator, or what stands for him, acts. */
+/** Time until the operator, or the program in the operator's place, acts. */
 const REACTION_MS = 2000;
 
 export interface Pair extends Cluster {

@@ -76,11 +76,11 @@ export async function startPatroni(
   started(spawnAs('etcd', paths.etcd, [...clients, ...peers, ...cluster, ...data]));
   await until(async () => (await ask(`${etcdUrl}/health`)) === 200);
 
-  const nodes = [0, 1].map((place) => ({
-    name: `db${place + 1}`,
-    port: ports[place * 2] ?? 0,
-    restPort: ports[place * 2 + 1] ?? 0,
-    directory: join(root, `db${place + 1}`),
+  const nodes = [0, 1].map((index) => ({
+    name: `db${index + 1}`,
+    port: ports[index * 2] ?? 0,
+    restPort: ports[index * 2 + 1] ?? 0,
+    directory: join(root, `db${index + 1}`),
     process: undefined as ChildProcess | undefined,
   }));
   for (const node of nodes) {

@@ -37,7 +37,7 @@ const settings = {
   blockMs: Number(values['block-ms']),
   archive: values.from,
 };
-// So that the servers end with it.
+// Exits through process.exit(), so that the servers end too.
 for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => process.exit(1));
 const { only, postgres } = values;
 const rows: Row[] = [];

@@ -45,7 +45,7 @@ async function repair({ command, chain, cluster }: Ground<Database>): Promise<vo
   if (held.length > 0) await command(['collection', 'resume', '--reason', 'reconciled']);
 }
 
-/** Those of any two servers. */
+/** Scenarios that any two servers can play. */
 const common: readonly Scenario<Cluster>[] = [
   {
     name: 'crash of the primary',

@@ -204,7 +204,7 @@ void t.test('a malformed or unknown id is 404; another merchant’s row is 403',
 });
 
 void t.test(
-  'a POST without a body ignores Content-Type; a POST that needs a body names the missing field',
+  'a POST without a body ignores Content-Type; one that needs a body names the missing field',
   async (t) => {
     for (const { method, path, operation, name } of withJson) {
       const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;
@@ -239,7 +239,7 @@ void t.test('an unknown field is VALIDATION_ERROR and named', async (t) => {
 });
 
 void t.test(
-  'every list is newest first, its pages follow cursor and Link to the end, foreign cursors are refused',
+  'every list is newest first, and its pages follow cursor and Link to the end',
   async (t) => {
     const { appId, planId, subscriptionId, transactionId } = mine.ids;
     for (let n = 0; n < 4; n += 1) {
@@ -324,7 +324,7 @@ void t.test(
 );
 
 void t.test(
-  'the event log is narrowed down by type, since (inclusive) and until (exclusive)',
+  'the event log is filtered by type, since (inclusive) and until (exclusive)',
   async (t) => {
     const url = `/merchant/apps/${other.appId}/events`;
     const [{ createdAt }] = await api.sql<

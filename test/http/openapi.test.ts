@@ -77,7 +77,7 @@ const promised = `
   .split(',')
   .map((line) => line.trim());
 
-void t.test('the document has every promised route and no other', async (t) => {
+void t.test('the OpenAPI document has every promised route and no other', async (t) => {
   const document = (await apiDocument()) as unknown as Document;
   t.equal(document.openapi, '3.1.0');
   const documented = Object.entries(document.paths).flatMap(([path, operations]) =>
@@ -126,7 +126,7 @@ void t.test('every property and parameter is described, and ids in paths are UUI
   t.same(undescribed, []);
 });
 
-void t.test('every answer has its headers and an example that its schema allows', async (t) => {
+void t.test('every response has its headers and an example that its schema allows', async (t) => {
   const document = (await apiDocument()) as unknown as Document;
   const contract = await contractOf(document as unknown as ContractDocument);
   for (const [path, operations] of Object.entries(document.paths))
@@ -165,7 +165,7 @@ void t.test('every answer has its headers and an example that its schema allows'
     }
 });
 
-void t.test('objects and explained words that several schemas have are components', async (t) => {
+void t.test('objects and described values that several schemas share are components', async (t) => {
   const places = new Map<string, string[]>();
   const walk = (node: unknown, place: string) => {
     if (typeof node !== 'object' || node === null) return;
@@ -203,7 +203,7 @@ void t.test('/openapi.json is the document of these routes', async (t) => {
   t.same({ info, ...document }, { ...(await apiDocument()), info }, 'else: npm run build');
 });
 
-void t.test('an OpenAPI linter finds no error and warns of nothing', async (t) => {
+void t.test('an OpenAPI linter reports no error and no warning', async (t) => {
   const source = JSON.stringify(await apiDocument());
   const config = await createConfig({ extends: ['recommended'] });
   const problems = await lintFromString({ source, absoluteRef: 'openapi.json', config });
@@ -289,7 +289,7 @@ void t.test('no spelling of a path below /docs leads to a route of the API', asy
     '/docs/..%2fmerchant/profile',
     '/docs/static/../../healthz',
   ]) {
-    // A path as it is: fetch and URL would resolve its dots.
+    // A path that is sent unchanged. fetch and URL would resolve its dots.
     const [answer] = (await once(
       request({ host: '127.0.0.1', port, path: url, agent: false }).end(),
       'response',

@@ -1,5 +1,5 @@
-// What the token that a page got may do: a shop's page reaches its own apps only, and a page that
-// creates a key or a secret needs a new sign-in.
+// What the token of a page allows: a shop's page reaches only its own apps, and a page that creates
+// a key or a secret needs a new sign-in.
 import { createSecretKey, randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import { SignJWT } from 'jose';
@@ -66,7 +66,7 @@ const requestsOf = ({ id, planId, appId, subscriptionPda }: Awaited<ReturnType<t
 
 const nameOf = ([method, path]: readonly [string, string, object?]) => `${method} ${path}`;
 
-void t.test('a shop’s token reaches the apps that name its origin, and no others', async (t) => {
+void t.test('a token for a shop’s page reaches only the apps that list its origin', async (t) => {
   const { api, buyer, own, other } = await twoShops(t);
   const bound = await api.signIn('subscriber', buyer.keypair, shop);
   const call = (
@@ -106,7 +106,7 @@ void t.test('a shop’s token reaches the apps that name its origin, and no othe
   t.equal((await call(requestsOf(own)[0])).status, 403);
 });
 
-void t.test('a shop’s token signs nothing for other apps, nor for all of them', async (t) => {
+void t.test('a token for a shop’s page cannot sign for other apps', async (t) => {
   const { api, buyer, other } = await twoShops(t);
   const bound = await api.signIn('subscriber', buyer.keypair, shop);
   const post = (path: string, { token }: Signed, body?: unknown) =>
@@ -127,36 +127,39 @@ void t.test('a shop’s token signs nothing for other apps, nor for all of them'
   }
 });
 
-void t.test('a message for the shop binds the token, whatever sends it', async (t) => {
-  const { api, buyer, other } = await twoShops(t);
-  const { wallet, keypair } = buyer;
-  const read = async (asked: string | undefined, verifies: string | undefined) => {
-    const headersOf = (origin: string | undefined): Record<string, string> =>
-      origin === undefined ? {} : { origin };
-    const { body } = await api.call<{ nonce: string; message: string }>('POST', '/auth/nonce', {
-      body: { wallet, role: 'subscriber' },
-      headers: headersOf(asked),
-    });
-    const { nonce, message } = body.data;
-    const signature = bs58.encode(keypair.sign(Buffer.from(message)));
-    const verified = await api.call<{ token: string }>('POST', '/auth/verify', {
-      body: { wallet, nonce, signature },
-      headers: headersOf(verifies),
-    });
-    const { token } = verified.body.data;
-    return (await api.call('GET', `/subscriber/subscriptions/${other.id}`, { token })).status;
-  };
-  t.equal(await read(shop, undefined), 403, 'the shop’s server verifies');
-  t.equal(await read(shop, publicUrl), 403, 'under another name');
-  t.equal(await read(undefined, shop), 403, 'the shop’s server asked for the nonce');
-  t.equal(
-    await read('https://evil.test', 'https://evil.test'),
-    403,
-    'an origin that is not listed',
-  );
-  t.equal(await read('null', 'null'), 403, 'a page without an origin');
-  t.equal(await read(undefined, undefined), 200, 'a program');
-});
+void t.test(
+  'a sign-in message for a shop binds the token to it, whichever page sends it',
+  async (t) => {
+    const { api, buyer, other } = await twoShops(t);
+    const { wallet, keypair } = buyer;
+    const read = async (asked: string | undefined, verifies: string | undefined) => {
+      const headersOf = (origin: string | undefined): Record<string, string> =>
+        origin === undefined ? {} : { origin };
+      const { body } = await api.call<{ nonce: string; message: string }>('POST', '/auth/nonce', {
+        body: { wallet, role: 'subscriber' },
+        headers: headersOf(asked),
+      });
+      const { nonce, message } = body.data;
+      const signature = bs58.encode(keypair.sign(Buffer.from(message)));
+      const verified = await api.call<{ token: string }>('POST', '/auth/verify', {
+        body: { wallet, nonce, signature },
+        headers: headersOf(verifies),
+      });
+      const { token } = verified.body.data;
+      return (await api.call('GET', `/subscriber/subscriptions/${other.id}`, { token })).status;
+    };
+    t.equal(await read(shop, undefined), 403, 'the shop’s server verifies');
+    t.equal(await read(shop, publicUrl), 403, 'under another name');
+    t.equal(await read(undefined, shop), 403, 'the shop’s server asked for the nonce');
+    t.equal(
+      await read('https://evil.test', 'https://evil.test'),
+      403,
+      'an origin that is not listed',
+    );
+    t.equal(await read('null', 'null'), 403, 'a page without an origin');
+    t.equal(await read(undefined, undefined), 200, 'a program');
+  },
+);
 
 const old = async (wallet: string, age: number, page?: string) =>
   new SignJWT({ role: 'merchant', ...(page !== undefined && { page }) })
@@ -184,47 +187,51 @@ async function creations(api: TestApi) {
   return { wallet, appId, key, id, attempts };
 }
 
-void t.test('a page needs a sign-in of the last five minutes for a key or a secret', async (t) => {
-  const api = await testApi(t, origins);
-  const { wallet, key, appId, id, attempts } = await creations(api);
-  for (const [path, done, body] of attempts) {
-    const status = async (token: string) => (await api.call('POST', path, { token, body })).status;
-    for (const page of [publicUrl, desk]) {
-      const {
-        status: refused,
-        headers,
-        body: said,
-      } = await api.call('POST', path, {
-        token: await old(wallet, 310, page),
-        body,
-      });
-      t.equal(refused, 401, path);
-      t.match(said.error, { code: 'UNAUTHORIZED', message: /sign-in of the last five minutes/ });
-      t.equal(
-        headers['www-authenticate'],
-        'Bearer error="insufficient_user_authentication", max_age="300"',
-      );
-      t.equal(await status(await old(wallet, 240, page)), done, `${path}, in time`);
+void t.test(
+  'a page needs a sign-in of the last five minutes to create a key or a secret',
+  async (t) => {
+    const api = await testApi(t, origins);
+    const { wallet, key, appId, id, attempts } = await creations(api);
+    for (const [path, done, body] of attempts) {
+      const status = async (token: string) =>
+        (await api.call('POST', path, { token, body })).status;
+      for (const page of [publicUrl, desk]) {
+        const {
+          status: refused,
+          headers,
+          body: said,
+        } = await api.call('POST', path, {
+          token: await old(wallet, 310, page),
+          body,
+        });
+        t.equal(refused, 401, path);
+        t.match(said.error, { code: 'UNAUTHORIZED', message: /sign-in of the last five minutes/ });
+        t.equal(
+          headers['www-authenticate'],
+          'Bearer error="insufficient_user_authentication", max_age="300"',
+        );
+        t.equal(await status(await old(wallet, 240, page)), done, `${path}, in time`);
+      }
+      t.equal(await status(await old(wallet, 1700)), done, `${path}, a program’s`);
     }
-    t.equal(await status(await old(wallet, 1700)), done, `${path}, a program’s`);
-  }
-  const [, rotate, create] = attempts;
-  t.equal((await api.call('POST', rotate[0], { token: key })).status, 200, 'an API key');
-  t.equal((await api.call('POST', create[0], { token: key, body: create[2] })).status, 409);
+    const [, rotate, create] = attempts;
+    t.equal((await api.call('POST', rotate[0], { token: key })).status, 200, 'an API key');
+    t.equal((await api.call('POST', create[0], { token: key, body: create[2] })).status, 409);
 
-  const token = await old(wallet, 1700, publicUrl);
-  const { body } = await api.call<{ id: string }[]>('GET', '/merchant/api-keys', { token });
-  t.equal(body.success, true, 'reading needs none');
-  const revoked = await api.call('DELETE', `/merchant/api-keys/${body.data[0]?.id}`, { token });
-  t.equal(revoked.status, 200, 'nor does revoking');
-  t.equal(
-    (await api.call('DELETE', `/merchant/apps/${appId}/webhooks/${id}`, { token })).status,
-    200,
-    'nor does deleting an endpoint',
-  );
-});
+    const token = await old(wallet, 1700, publicUrl);
+    const { body } = await api.call<{ id: string }[]>('GET', '/merchant/api-keys', { token });
+    t.equal(body.success, true, 'reading needs none');
+    const revoked = await api.call('DELETE', `/merchant/api-keys/${body.data[0]?.id}`, { token });
+    t.equal(revoked.status, 200, 'nor does revoking');
+    t.equal(
+      (await api.call('DELETE', `/merchant/apps/${appId}/webhooks/${id}`, { token })).status,
+      200,
+      'nor does deleting an endpoint',
+    );
+  },
+);
 
-void t.test('a page’s own sign-in is told from a program’s', async (t) => {
+void t.test('a page’s token is distinguished from a program’s', async (t) => {
   const api = await testApi(t, origins);
   const keypair = generateKeypair();
   for (const [origin, page] of [

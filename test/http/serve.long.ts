@@ -104,12 +104,12 @@ const ask = (server: Server, path: string, token: string, init: RequestInit = {}
     headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${token}` },
   });
 
-void t.test('four processes on one Postgres', async (t) => {
+void t.test('four processes on one Postgres share limits, keys and effects', async (t) => {
   const { sql, servers } = await serving(t, 4);
   const at = (n: number) => servers[n % servers.length]!;
 
   await t.test(
-    'four processes let through the limit and at most 1% more, and Retry-After is right',
+    'four processes allow the limit and at most 1% more, with a correct Retry-After',
     async (t) => {
       for (const [tier, limit] of [
         ['free', 100],
@@ -174,13 +174,13 @@ void t.test('four processes on one Postgres', async (t) => {
     `a revoked key is 401 with the very next request, at each process: ${revocations} times`,
     async (t) => {
       const perMerchant = 100;
-      let place = 0;
+      let index = 0;
       const merchants = await Promise.all(
         Array.from({ length: Math.ceil(revocations / perMerchant) }, () => newMerchant(sql, 'pro')),
       );
       const worker = async () => {
-        while (place < revocations) {
-          const n = (place += 1);
+        while (index < revocations) {
+          const n = (index += 1);
           const { token, newKey } = merchants[Math.floor((n - 1) / perMerchant)]!;
           const { key, id } = await newKey();
           // Each has seen the key just now, and requests with it are under way while it is revoked.
@@ -212,7 +212,7 @@ void t.test('four processes on one Postgres', async (t) => {
         }
       };
       await Promise.all(Array.from({ length: 8 }, worker));
-      t.equal(place, Math.max(place, revocations));
+      t.equal(index, Math.max(index, revocations));
     },
   );
 
@@ -263,58 +263,66 @@ void t.test('four processes on one Postgres', async (t) => {
     },
   );
 
-  await t.test('every log line of a request has its X-Request-Id, given or made', async (t) => {
-    const { token, appId } = await newMerchant(sql, 'free');
-    const [server] = servers as [Server];
-    const ids: string[] = [];
-    for (const path of [
-      '/healthz',
-      '/nowhere',
-      '/merchant/profile',
-      '/subscriber/subscriptions',
-      `/merchant/apps/${appId}/subscriptions`,
-    ]) {
-      const given = `given-${ids.length}`;
-      ids.push(given, (await ask(server, path, token)).headers.get('x-request-id') ?? '');
+  await t.test(
+    'every log line of a request has its X-Request-Id, received or generated',
+    async (t) => {
+      const { token, appId } = await newMerchant(sql, 'free');
+      const [server] = servers as [Server];
+      const ids: string[] = [];
+      for (const path of [
+        '/healthz',
+        '/nowhere',
+        '/merchant/profile',
+        '/subscriber/subscriptions',
+        `/merchant/apps/${appId}/subscriptions`,
+      ]) {
+        const given = `given-${ids.length}`;
+        ids.push(given, (await ask(server, path, token)).headers.get('x-request-id') ?? '');
+        t.equal(
+          (await ask(server, path, token, { headers: { 'x-request-id': given } })).headers.get(
+            'x-request-id',
+          ),
+          given,
+        );
+      }
+      // An outage of the chain has a line of its own besides.
+      const headers = { 'x-request-id': 'our-fault', 'content-type': 'application/json' };
+      const body = JSON.stringify({ name: 'Plan', amount: '1000000', periodHours: 1 });
       t.equal(
-        (await ask(server, path, token, { headers: { 'x-request-id': given } })).headers.get(
-          'x-request-id',
-        ),
-        given,
+        (
+          await ask(server, `/merchant/apps/${appId}/plans`, token, {
+            method: 'POST',
+            headers,
+            body,
+          })
+        ).status,
+        503,
       );
-    }
-    // An outage of the chain has a line of its own besides.
-    const headers = { 'x-request-id': 'our-fault', 'content-type': 'application/json' };
-    const body = JSON.stringify({ name: 'Plan', amount: '1000000', periodHours: 1 });
-    t.equal(
-      (await ask(server, `/merchant/apps/${appId}/plans`, token, { method: 'POST', headers, body }))
-        .status,
-      503,
-    );
-    ids.push('our-fault');
-    server.running.child.kill('SIGTERM');
-    const { stdout, code } = await server.running.ended;
-    t.equal(code, 0);
-    const lines = stdout.split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
-    const of = (id: string) => lines.filter(({ requestId }) => requestId === id);
-    for (const id of ids)
-      t.match(of(id).at(-1), { msg: 'answered', route: String, status: Number, ms: Number }, id);
-    t.match(of('our-fault'), [
-      { level: 40, err: Object },
-      { msg: 'answered', status: 503 },
-    ]);
-    const nameless = lines.filter(
-      (line) =>
-        line.requestId === undefined &&
-        ('route' in line || 'req' in line || 'reqId' in line || 'err' in line),
-    );
-    t.same(nameless, []);
-  });
+      ids.push('our-fault');
+      server.running.child.kill('SIGTERM');
+      const { stdout, code } = await server.running.ended;
+      t.equal(code, 0);
+      const lines = stdout.split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
+      const of = (id: string) => lines.filter(({ requestId }) => requestId === id);
+      for (const id of ids)
+        t.match(of(id).at(-1), { msg: 'answered', route: String, status: Number, ms: Number }, id);
+      t.match(of('our-fault'), [
+        { level: 40, err: Object },
+        { msg: 'answered', status: 503 },
+      ]);
+      const nameless = lines.filter(
+        (line) =>
+          line.requestId === undefined &&
+          ('route' in line || 'req' in line || 'reqId' in line || 'err' in line),
+      );
+      t.same(nameless, []);
+    },
+  );
 });
 
 if (patient)
   void t.test(
-    'a client that never ends its request is cut off after half a minute, while others are served',
+    'a client that never completes its request is disconnected after half a minute',
     async (t) => {
       const { servers } = await serving(t, 1);
       const { port } = new URL(servers[0]!.url);

@@ -84,7 +84,7 @@ void t.test(
   },
 );
 
-void t.test('a loopback PUBLIC_URL stands for all names of the machine, at its port', async (t) => {
+void t.test('a loopback PUBLIC_URL allows all names of the machine, at its port', async (t) => {
   const role = async (publicUrl: string, origin: string) => {
     const api = await testApi(t, { publicUrl });
     const { message } = await asked(api, generateKeypair().address, origin);
@@ -105,39 +105,48 @@ void t.test('a loopback PUBLIC_URL stands for all names of the machine, at its p
   t.same(await role(publicUrl, 'https://localhost:8443'), ['billing.test:8443', 'subscriber']);
 });
 
-void t.test('only pages of the service and of DASHBOARD_ORIGINS sign in merchants', async (t) => {
-  const desk = 'https://desk.test';
-  const api = await testApi(t, { publicUrl, corsOrigins, dashboardOrigins: [`${desk}/`] });
-  const merchants = [publicUrl, desk, undefined];
-  const others = [shop, 'https://evil.test', 'https://desk.test:8443', 'http://desk.test', 'null'];
-  const ask = (origin: string | undefined, role?: string, wallet = generateKeypair().address) =>
-    api.call<{ nonce: string; message: string }>('POST', '/auth/nonce', {
-      body: { wallet, ...(role !== undefined && { role }) },
-      ...(origin !== undefined && { headers: { origin } }),
+void t.test(
+  'merchants can sign in only on pages of the service and of DASHBOARD_ORIGINS',
+  async (t) => {
+    const desk = 'https://desk.test';
+    const api = await testApi(t, { publicUrl, corsOrigins, dashboardOrigins: [`${desk}/`] });
+    const merchants = [publicUrl, desk, undefined];
+    const others = [
+      shop,
+      'https://evil.test',
+      'https://desk.test:8443',
+      'http://desk.test',
+      'null',
+    ];
+    const ask = (origin: string | undefined, role?: string, wallet = generateKeypair().address) =>
+      api.call<{ nonce: string; message: string }>('POST', '/auth/nonce', {
+        body: { wallet, ...(role !== undefined && { role }) },
+        ...(origin !== undefined && { headers: { origin } }),
+      });
+    for (const origin of merchants) {
+      const { body } = await ask(origin, 'merchant');
+      t.equal(inputOf(body.data.message).uri, origin ?? publicUrl);
+      t.match(inputOf(body.data.message).statement, /as a merchant/, String(origin));
+    }
+    for (const origin of others) {
+      const refused = await ask(origin, 'merchant');
+      t.match(refused, { status: 403, body: { error: { code: 'FORBIDDEN' } } }, origin);
+      t.match((await ask(origin)).body.data.message, /as a subscriber/, origin);
+      // A nonce that was asked for without an Origin, for a page to use it.
+      const keypair = generateKeypair();
+      const { nonce, message } = (await ask(undefined, 'merchant', keypair.address)).body.data;
+      const signature = bs58.encode(keypair.sign(Buffer.from(message)));
+      const answer = await verified(api, { wallet: keypair.address, nonce, signature }, origin);
+      t.match(answer, { status: 403, body: { data: null } }, origin);
+    }
+    const preflight = await api.app.inject({
+      method: 'OPTIONS',
+      url: '/auth/nonce',
+      headers: { origin: desk, 'access-control-request-method': 'POST' },
     });
-  for (const origin of merchants) {
-    const { body } = await ask(origin, 'merchant');
-    t.equal(inputOf(body.data.message).uri, origin ?? publicUrl);
-    t.match(inputOf(body.data.message).statement, /as a merchant/, String(origin));
-  }
-  for (const origin of others) {
-    const refused = await ask(origin, 'merchant');
-    t.match(refused, { status: 403, body: { error: { code: 'FORBIDDEN' } } }, origin);
-    t.match((await ask(origin)).body.data.message, /as a subscriber/, origin);
-    // A nonce that was asked for without an Origin, for a page to use it.
-    const keypair = generateKeypair();
-    const { nonce, message } = (await ask(undefined, 'merchant', keypair.address)).body.data;
-    const signature = bs58.encode(keypair.sign(Buffer.from(message)));
-    const answer = await verified(api, { wallet: keypair.address, nonce, signature }, origin);
-    t.match(answer, { status: 403, body: { data: null } }, origin);
-  }
-  const preflight = await api.app.inject({
-    method: 'OPTIONS',
-    url: '/auth/nonce',
-    headers: { origin: desk, 'access-control-request-method': 'POST' },
-  });
-  t.equal(preflight.headers['access-control-allow-origin'], desk);
-});
+    t.equal(preflight.headers['access-control-allow-origin'], desk);
+  },
+);
 
 void t.test('a signedMessage must equal the issued message', async (t) => {
   const api = await testApi(t, { publicUrl, corsOrigins });
@@ -190,7 +199,7 @@ void t.test('a signedMessage must equal the issued message', async (t) => {
     t.equal(await attempt((input) => input, edit), 401, fault);
 });
 
-void t.test('the message may be signed in the envelope of an off-chain message', async (t) => {
+void t.test('a message in the envelope of an off-chain message signs in', async (t) => {
   const api = await testApi(t, { publicUrl, corsOrigins });
   const [keypair, other] = [generateKeypair(), generateKeypair()];
   const attempt = async (

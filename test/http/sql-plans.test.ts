@@ -85,9 +85,9 @@ async function planOf(
     }
     /** Its text, with the values that it adds. */
     text(values: Parameters<typeof literal>[0][]): string {
-      return this.strings.reduce((all, part, place) => {
-        const value = this.given[place - 1];
-        if (place === 0) return part;
+      return this.strings.reduce((all, part, index) => {
+        const value = this.given[index - 1];
+        if (index === 0) return part;
         if (value instanceof Part) return `${all}${value.text(values)}${part}`;
         if (Array.isArray(value) && value[0] instanceof Part)
           return `${all}${(value as Part[]).map((one) => one.text(values)).join(' ')}${part}`;
@@ -116,7 +116,7 @@ async function planOf(
   try {
     await ask(explain as unknown as Sql);
   } catch (error) {
-    // One that cannot do without rows.
+    // A statement that cannot run without rows.
     if (plan === undefined) throw error;
   }
   return plan!;
@@ -147,8 +147,8 @@ function faultsOf(plan: Node, most: number): string[] {
       .map((node) => `a sequential scan of ${node['Relation Name'] ?? '?'}`),
     ...(read > most ? [`${read} rows read, ${most} at the most`] : []),
     ...sorted.filter((count) => count > most).map((count) => `a sort of ${count} rows`),
-    // A row costs its own page and, at worst, a page of the index; each way down an index a few
-    // more.
+    // A row costs its own page and at most one page of the index. Each descent of an index costs a
+    // few more pages.
     ...(pages > 3 * most + 80 ? [`${pages} pages read`] : []),
   ];
 }
@@ -186,7 +186,7 @@ interface List {
 void t.test(`lists read few rows in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t) => {
   const { sql, url } = await testDatabase(t);
   const many = await manyRows(sql, rows);
-  // As `serve` connects.
+  // Connects as `serve` does.
   const one = connect(url, { max: 1, name: 'explain', planning: 'serve' });
   t.teardown(() => one.end());
 
@@ -451,7 +451,7 @@ void t.test(`lists read few rows in tables of ${rows} rows`, { timeout: 3_000_00
     others: plainLists,
     replays,
   })) {
-    const chosen = lists.filter((_, place) => !small || lists.length < 50 || place % 5 === 0);
+    const chosen = lists.filter((_, index) => !small || lists.length < 50 || index % 5 === 0);
     await t.test(`${name}: ${chosen.length} lists`, async (t) => {
       for (const list of chosen) {
         for (const mode of ['force_custom_plan', 'force_generic_plan'] as const) {

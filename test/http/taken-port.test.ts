@@ -1,11 +1,12 @@
-// serve on a port that another process has says so, and stops what it has started.
+// When the port of serve is taken by another process, serve reports this and stops what it has
+// started.
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import t from 'tap';
 import { run } from '../fixtures/command.ts';
 import { daemonEnv } from '../fixtures/daemons.ts';
 
-void t.test('serve on a taken port reports that and nothing else', async (t) => {
+void t.test('serve on a port in use reports only that', async (t) => {
   const other = createServer().listen(0, '127.0.0.1');
   await once(other, 'listening');
   t.teardown(() => other.close());

@@ -110,7 +110,7 @@ void t.test(
 );
 
 void t.test(
-  'token accounts are followed up to the limit, and ended subscriptions make room',
+  'token accounts are followed up to a limit, and ended subscriptions free places',
   async (t) => {
     const { stage, subscriptions, changes, following, gaps } = await followed(t, {
       most: 2,
@@ -170,17 +170,14 @@ async function pastDue(t: Test, usdc: bigint) {
   return { stage, subscription, status };
 }
 
-void t.test(
-  'a past-due wallet that approves again is collected from without a sweep',
-  async (t) => {
-    const { stage, subscription, status } = await pastDue(t, 1_000_000_000n);
-    const { wallet } = subscription;
-    const { programId, mint } = stage.net;
-    await stage.send([wallet], [initAuthority(programId, { user: wallet.address, mint })]);
-    await stage.until('it is paid', async () => (await status()) === 'active');
-    t.equal((await stage.row(subscription)).delegationRevokedAt, null);
-  },
-);
+void t.test('a past-due wallet that approves again is collected without a sweep', async (t) => {
+  const { stage, subscription, status } = await pastDue(t, 1_000_000_000n);
+  const { wallet } = subscription;
+  const { programId, mint } = stage.net;
+  await stage.send([wallet], [initAuthority(programId, { user: wallet.address, mint })]);
+  await stage.until('it is paid', async () => (await status()) === 'active');
+  t.equal((await stage.row(subscription)).delegationRevokedAt, null);
+});
 
 void t.test(
   'a past-due wallet is retried at once when a top-up reaches the due amount, without a sweep',
@@ -208,15 +205,18 @@ void t.test(
   },
 );
 
-void t.test('a past-due account takes the place of another one at the limit', async (t) => {
-  const { stage, subscriptions, changes, following } = await followed(t, { most: 1, count: 2 });
-  await following(1);
-  await stage.sql`update subscriptions set status = 'past_due', past_due_since = now() where id = ${subscriptions[1]!.id}`;
-  await following(1);
-  await stage.send([subscriptions[0]!.wallet], [revoke(stage, subscriptions[0]!)]);
-  await stage.until('the past-due one is told of', async () => {
-    await stage.send([subscriptions[1]!.wallet], [revoke(stage, subscriptions[1]!)]);
-    return changes.length > 0;
-  });
-  t.same(changes, [subscriptions[1]!.wallet.address]);
-});
+void t.test(
+  'at the limit the token account of a past-due wallet replaces another one',
+  async (t) => {
+    const { stage, subscriptions, changes, following } = await followed(t, { most: 1, count: 2 });
+    await following(1);
+    await stage.sql`update subscriptions set status = 'past_due', past_due_since = now() where id = ${subscriptions[1]!.id}`;
+    await following(1);
+    await stage.send([subscriptions[0]!.wallet], [revoke(stage, subscriptions[0]!)]);
+    await stage.until('the past-due one is told of', async () => {
+      await stage.send([subscriptions[1]!.wallet], [revoke(stage, subscriptions[1]!)]);
+      return changes.length > 0;
+    });
+    t.same(changes, [subscriptions[1]!.wallet.address]);
+  },
+);

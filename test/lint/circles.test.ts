@@ -30,12 +30,12 @@ function circlesIn(imports: ReadonlyMap<string, readonly string[]>): string[] {
   return circles;
 }
 
-void t.test('a circle of imports is found', async (t) => {
+void t.test('a cycle of imports is found', async (t) => {
   const imports = { a: ['b', 'c'], b: ['c'], c: ['b'], d: ['a'] };
   t.strictSame(circlesIn(new Map(Object.entries(imports))), ['b -> c -> b']);
 });
 
-void t.test('no imports of src form a circle, types included', async (t) => {
+void t.test('imports of src form no cycle, types included', async (t) => {
   const files = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
     .filter((file) => /\.tsx?$/.test(file))
     .map((file) => join('src', file));

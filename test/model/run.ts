@@ -110,7 +110,7 @@ async function installed(pkg: string, programs: readonly string[]): Promise<stri
 
 interface Result {
   readonly states: number;
-  /** Undefined when the case is as it should be. */
+  /** Undefined when the case has the expected result. */
   readonly fault?: string;
 }
 
@@ -146,10 +146,10 @@ async function check({ model, defines, shows }: Case, cc: string, cwd: string): 
 
 /** The first pattern without a line behind the line of the pattern before it. */
 function firstMissing(lines: readonly string[], shows: readonly RegExp[]): RegExp | undefined {
-  let place = 0;
+  let index = 0;
   return shows.find((pattern) => {
-    const found = lines.findIndex((line, at) => at >= place && pattern.test(line));
-    place = found + 1;
+    const found = lines.findIndex((line, at) => at >= index && pattern.test(line));
+    index = found + 1;
     return found < 0;
   });
 }

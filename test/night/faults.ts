@@ -10,7 +10,7 @@ import { maxConnections, type Single } from './postgres.ts';
 export interface Fault<G extends Ground> {
   name: string;
   begin(ground: G): unknown;
-  /** Nothing for a fault that is over as soon as it has begun. */
+  /** Undefined for a fault that is over as soon as it has begun. */
   end?(ground: G): unknown;
   /**
    * Preparation before the fault; `round` makes every subscription due and waits for all payments.
@@ -18,17 +18,20 @@ export interface Fault<G extends Ground> {
   prepare?(ground: G, round: () => Promise<void>): Promise<void>;
   /** The signals that count as its detection; default: any. */
   by?: RegExp;
-  /** Seconds in which it is to be seen, and why it takes longer than 30. */
+  /** Seconds within which the fault must be seen, and why it takes longer than 30. */
   sees?: { seconds: number; because: string };
-  /** Seconds in which it may heal, and the document that says why it takes longer than 30. */
+  /**
+   * Seconds within which the fault may heal, and the document that says why it takes longer than
+   * 30.
+   */
   heals?: { seconds: number; because: string };
   /** Whether this machine supports it; default: yes. */
   isPossible?(ground: G): boolean;
-  /** It has no visible effect, so no signal is expected. */
+  /** The fault has no visible effect, so no signal is expected. */
   harmless?: boolean;
   /**
-   * It makes the keepers pull some periods twice: these have to be seen, and booked as further
-   * payments.
+   * The fault makes the keepers pull some periods twice. These pulls must be seen, and be recorded
+   * as further payments.
    */
   doubles?: boolean;
 }
@@ -51,7 +54,7 @@ const silent = {
 
 let hogs: Sql[] = [];
 
-/** Takes every connection that is left, those of the daemons as well. */
+/** Takes every connection that is left, including the connections of the daemons. */
 async function hog({ url, sql }: Ground): Promise<void> {
   const take = async () => {
     const one = connect(url, { max: 1, name: 'billing hog' });
@@ -114,7 +117,9 @@ async function outdateBackup(ground: SingleGround, round: () => Promise<void>): 
   await restart(readers, { env: { ENCRYPTION_KEY: newKey } });
 }
 
-/** As docs/operators.md has it, but for the old key, which was forgotten. */
+/**
+ * Restores the backup as docs/operators.md describes, except for the old key, which was forgotten.
+ */
 async function restoreBackup(ground: SingleGround, then: () => Promise<void>): Promise<void> {
   const { postgres, restart } = ground;
   await restart(names, {

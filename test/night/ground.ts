@@ -35,7 +35,7 @@ export const names = ['serve', 'keeper', 'dispatch'] as const;
 export type Daemon = (typeof names)[number];
 
 export interface Ground extends Database {
-  /** Between the daemons and Postgres. */
+  /** The proxy between the daemons and Postgres. */
   postgresWire: Proxy;
   chain: SandboxChain;
   /** Between the daemons and their first RPC endpoint, their second, and the streams. */
@@ -45,7 +45,7 @@ export interface Ground extends Database {
   daemons: Record<Daemon, Supervised>;
   /** The variables that all daemons have. */
   env: Readonly<Record<string, string>>;
-  /** Where each daemon serves /readyz and /metrics. */
+  /** Address at which each daemon serves /readyz and /metrics. */
   metricsUrls: Record<Daemon, string>;
   /**
    * Stops daemons and starts them again, with these variables besides from then on; `meanwhile`
@@ -156,7 +156,7 @@ async function open<D extends Database>(
     { amount: 0 },
   ]);
   const metricsUrls = Object.fromEntries(
-    names.map((name, place) => [name, `http://127.0.0.1:${ports[place] ?? 0}`]),
+    names.map((name, index) => [name, `http://127.0.0.1:${ports[index] ?? 0}`]),
   ) as Ground['metricsUrls'];
   const databaseUrls = Object.fromEntries(
     await Promise.all(names.map(async (name) => [name, await urlOf(name, postgresWire.port)])),

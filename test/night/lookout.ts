@@ -27,7 +27,7 @@ export class Lookout {
     this.#ground = ground;
   }
 
-  /** `scrapeSeconds` is that of deploy/prometheus/prometheus.yaml unless it is given. */
+  /** `scrapeSeconds` defaults to the value of deploy/prometheus/prometheus.yaml. */
   async start(scrapeSeconds?: number): Promise<void> {
     const prometheus = await startPrometheus(
       names.map((name) => new URL(this.#ground.metricsUrls[name]).host),

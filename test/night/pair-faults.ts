@@ -2,7 +2,7 @@
 // and two primaries at once.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Sql } from '../../src/db/postgres/connect.ts';
-import { until } from '../../src/local/sandbox/merchants.ts';
+import { pollUntil } from '../../src/local/sandbox/merchants.ts';
 import { seeded } from '../../src/local/sandbox/random.ts';
 import type { Supervised } from '../../src/local/sandbox/supervise.ts';
 import { type Fault, isHeld, repair, succeed } from './faults.ts';
@@ -30,7 +30,10 @@ const halvePrices = async ({ sql }: Ground): Promise<void> => {
 async function failOver({ pair, sql }: PairGround): Promise<void> {
   await pair.detach();
   const replicated = await countCommits(sql());
-  await until('the standby lacks commits', async () => (await countCommits(sql())) > replicated);
+  await pollUntil(
+    'the standby lacks commits',
+    async () => (await countCommits(sql())) > replicated,
+  );
   await pause(random.below(mostLostMs));
   await pair.promote(random.pick(['before', 'after']));
 }
@@ -42,11 +45,11 @@ async function failOver({ pair, sql }: PairGround): Promise<void> {
  */
 async function failOverLate({ pair, sql, chain, cheat, daemons }: PairGround): Promise<void> {
   const signing = await blockSigning(sql());
-  await until('payments are claimed', async () => (await countClaims(sql())) > 0);
+  await pollUntil('payments are claimed', async () => (await countClaims(sql())) > 0);
   await pair.detach();
   const replicated = await countPaid(sql());
   await signing.release();
-  await until('the standby lacks payments', async () => (await countPaid(sql())) > replicated);
+  await pollUntil('the standby lacks payments', async () => (await countPaid(sql())) > replicated);
   await pause(random.below(mostLostMs));
   daemons.keeper.kill();
   await pair.promote('after', async () => {

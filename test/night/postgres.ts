@@ -49,7 +49,7 @@ export interface Postgres {
 /** The disk that Postgres is on. */
 export interface Disk {
   fill(): Promise<void>;
-  /** Makes room again, and starts Postgres where it gave up for want of it. */
+  /** Makes room again, and starts Postgres if it gave up for lack of room. */
   free(): Promise<void>;
 }
 

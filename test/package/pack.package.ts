@@ -162,7 +162,7 @@ void t.test(
   async (t) => {
     const project = await folder('user');
     await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }');
-    // As the README has it, where the archive is in the project.
+    // The README's block for a project that has the archive in its folder.
     const [block] = (await blocksOf('../README.md')).filter(({ code }) =>
       code.startsWith('npm install'),
     );

@@ -199,7 +199,8 @@ async function checkReceipt(
   await page.getByText(data.txSignature ?? '').waitFor();
   await page.getByRole('button', { name: 'Print' }).waitFor();
   const times = await page.locator('time').allInnerTexts();
-  // In the form of the account page, with the reader's own time: the browser is British, in Berlin.
+  // Times have the form of the account page, with the reader's time zone: a British browser in
+  // Berlin.
   t.match(times[0], /^\d{1,2} [A-Z][a-z]+ \d{4}, \d\d:\d\d UTC \(.*(GMT\+[12]|CES?T)\)$/);
   await inspect(t, page, 'receipt');
   await page.getByLabel('Name').fill('Alice <b>');

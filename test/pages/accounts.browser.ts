@@ -44,82 +44,85 @@ async function owners({ served }: Stage, planId: string): Promise<string[]> {
   return rows.map(({ wallet }) => wallet);
 }
 
-void t.test('accounts of a wallet', async (t) => {
-  const stage = await startStage(t, { env: { SPONSOR_LAMPORTS_PER_DAY: '1000000000' } });
-  const amount = { amount: '5000000' };
-  const sponsors = (sponsorship: 'on' | 'off') =>
-    stage.served.call('PATCH', `/merchant/apps/${stage.merchant.appId}`, {
-      token: stage.merchant.token,
-      body: { sponsorship, onePerCustomer: true },
+void t.test(
+  'a wallet with several accounts subscribes with the account that is chosen',
+  async (t) => {
+    const stage = await startStage(t, { env: { SPONSOR_LAMPORTS_PER_DAY: '1000000000' } });
+    const amount = { amount: '5000000' };
+    const sponsors = (sponsorship: 'on' | 'off') =>
+      stage.served.call('PATCH', `/merchant/apps/${stage.merchant.appId}`, {
+        token: stage.merchant.token,
+        body: { sponsorship, onePerCustomer: true },
+      });
+
+    await t.test(
+      'a sponsored checkout with externalId continues with the account that the wallet switched to',
+      async (t) => {
+        const { id } = await stage.plan(amount);
+        const path = await checkout(stage, id);
+        const one = await visit(stage, path, { lamports: 0n }, { holds: 'sign' });
+        await press(one.page);
+        await sees(one.page, 'Confirm the subscription in');
+        await one.wallet.switchAccount(one.page, one.second);
+        await sees(one.page, 'You switched accounts');
+        await inspect(t, one.page, 'switched-unsigned');
+        one.wallet.switches.holds = undefined;
+        one.wallet.release();
+        await press(one.page);
+        await sees(one.page, subscribed);
+        t.same(await owners(stage, id), [one.secondAddress]);
+      },
+    );
+
+    await stage.served.sql`update subscriptions set external_id = null`;
+    await sponsors('off');
+    await t.test(
+      'an unsponsored checkout continues with the switched account, also after a reload',
+      async (t) => {
+        const { id } = await stage.plan(amount);
+        const path = await checkout(stage, id);
+        const one = await visit(stage, path, {}, { holds: 'sign' });
+        await press(one.page);
+        await sees(one.page, 'Confirm the subscription in');
+        await one.wallet.switchAccount(one.page, one.second);
+        await sees(one.page, 'You switched accounts');
+        await one.page.reload();
+        one.wallet.switches.holds = undefined;
+        one.wallet.release();
+        await press(one.page);
+        await sees(one.page, subscribed);
+        t.same(await owners(stage, id), [one.secondAddress]);
+      },
+    );
+
+    await t.test('a wallet that shares several accounts must choose one of them', async (t) => {
+      const { id } = await stage.plan(amount);
+      const one = await visit(stage, `/s/${id}`, {});
+      one.wallet.switches.others = [one.second];
+      const { page } = one;
+      const dialog = page.getByRole('dialog', { name: 'Choose an account' });
+      const choose = async () => {
+        await dialog.getByTitle(one.secondAddress).click();
+      };
+      await press(page);
+      await dialog.waitFor();
+      t.equal(await dialog.locator('code').count(), 2);
+      await inspect(t, page, 'choose-account');
+      await dialog.getByRole('button', { name: 'Stop waiting' }).click();
+      await sees(page, 'Your wallet is not connected');
+      t.same(await owners(stage, id), []);
+      await press(page);
+      await choose();
+      await sees(page, subscribed);
+      t.same(await owners(stage, id), [one.secondAddress]);
+
+      await page.goto('/account');
+      await page.getByRole('heading', { name: 'Coffee club' }).waitFor();
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await press(page);
+      await choose();
+      await page.getByRole('heading', { name: 'Coffee club' }).waitFor();
+      t.same(one.faults, []);
     });
-
-  await t.test(
-    'a sponsored checkout with externalId goes on with the account that was switched to',
-    async (t) => {
-      const { id } = await stage.plan(amount);
-      const path = await checkout(stage, id);
-      const one = await visit(stage, path, { lamports: 0n }, { holds: 'sign' });
-      await press(one.page);
-      await sees(one.page, 'Confirm the subscription in');
-      await one.wallet.switchAccount(one.page, one.second);
-      await sees(one.page, 'You switched accounts');
-      await inspect(t, one.page, 'switched-unsigned');
-      one.wallet.switches.holds = undefined;
-      one.wallet.release();
-      await press(one.page);
-      await sees(one.page, subscribed);
-      t.same(await owners(stage, id), [one.secondAddress]);
-    },
-  );
-
-  await stage.served.sql`update subscriptions set external_id = null`;
-  await sponsors('off');
-  await t.test(
-    'without a sponsor too, and after a reload: nothing was signed with the first account',
-    async (t) => {
-      const { id } = await stage.plan(amount);
-      const path = await checkout(stage, id);
-      const one = await visit(stage, path, {}, { holds: 'sign' });
-      await press(one.page);
-      await sees(one.page, 'Confirm the subscription in');
-      await one.wallet.switchAccount(one.page, one.second);
-      await sees(one.page, 'You switched accounts');
-      await one.page.reload();
-      one.wallet.switches.holds = undefined;
-      one.wallet.release();
-      await press(one.page);
-      await sees(one.page, subscribed);
-      t.same(await owners(stage, id), [one.secondAddress]);
-    },
-  );
-
-  await t.test('a wallet that shares several accounts is asked which one', async (t) => {
-    const { id } = await stage.plan(amount);
-    const one = await visit(stage, `/s/${id}`, {});
-    one.wallet.switches.others = [one.second];
-    const { page } = one;
-    const dialog = page.getByRole('dialog', { name: 'Choose an account' });
-    const choose = async () => {
-      await dialog.getByTitle(one.secondAddress).click();
-    };
-    await press(page);
-    await dialog.waitFor();
-    t.equal(await dialog.locator('code').count(), 2);
-    await inspect(t, page, 'choose-account');
-    await dialog.getByRole('button', { name: 'Stop waiting' }).click();
-    await sees(page, 'Your wallet is not connected');
-    t.same(await owners(stage, id), []);
-    await press(page);
-    await choose();
-    await sees(page, subscribed);
-    t.same(await owners(stage, id), [one.secondAddress]);
-
-    await page.goto('/account');
-    await page.getByRole('heading', { name: 'Coffee club' }).waitFor();
-    await page.getByRole('button', { name: 'Sign out' }).click();
-    await press(page);
-    await choose();
-    await page.getByRole('heading', { name: 'Coffee club' }).waitFor();
-    t.same(one.faults, []);
-  });
-});
+  },
+);

@@ -1,4 +1,5 @@
-// What a buyer sees of an operator's brakes: the link for reports, and a suspended merchant's plan.
+// What a buyer sees of an operator's measures: the link for reports, and a suspended merchant's
+// plan.
 import t from 'tap';
 import { endSuspension, suspend } from '../../src/db/accounts/suspensions.ts';
 import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';

@@ -117,7 +117,7 @@ void t.test(
     await inspect(t, page, 'checkout-expired-dark');
 
     const open = await session(stage, plan.id);
-    // As if it had been stored while the origin was allowed.
+    // Stores the address as if it had been stored while its origin was allowed.
     await sql`
     update checkout_sessions set success_url = ${`${shop.origin}/evil`}, cancel_url = ${`${shop.origin}/evil`} where id = ${open.id}`;
     await page.goto(open.path);

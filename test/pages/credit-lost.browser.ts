@@ -1,11 +1,11 @@
-// What a cancellation loses is named before it, on the account page.
+// Before a cancellation, the account page names what the cancellation loses.
 import t from 'tap';
 import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 
 t.teardown(closeBrowser);
 
-void t.test('a cancellation that loses credit is asked about, and names it', async (t) => {
+void t.test('a cancellation that would lose credit asks first and names the credit', async (t) => {
   const stage = await startStage(t);
   const { chain, served } = stage;
   const plan = await stage.plan();

@@ -5,7 +5,7 @@ import { createTestWallet } from '../fixtures/page-wallet.ts';
 
 t.teardown(closeBrowser);
 
-void t.test('sponsoring that is near its limit', async (t) => {
+void t.test('the dashboard warns a merchant that its sponsoring is near the limit', async (t) => {
   const env = {
     SPONSOR_LAMPORTS_PER_DAY: '1000000000',
     SPONSOR_MERCHANT_LAMPORTS_START: '50000000',

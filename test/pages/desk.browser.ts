@@ -188,208 +188,217 @@ void t.test('a merchant refunds, pauses, discounts, cancels and reinstates', asy
   t.same([...faults, ...shop.faults], []);
 });
 
-void t.test('a failing endpoint is told, repaired, and gets what failed since', async (t) => {
-  const stage = await startStage(t);
-  const { chain, served, merchant } = stage;
-  const { token, appId } = merchant;
-  const api = <T>(path: string, method = 'GET', body?: unknown) =>
-    served.call<T>(method, `/merchant/apps/${appId}/${path}`, { token, body });
-  const receiver = await startReceiver(t, status(410));
-  await api('webhooks', 'POST', { url: receiver.url });
-  const plan = await stage.plan();
-  const buyer = createTestWallet(chain.rpcUrl, chain.wallet().keypair);
-  const shop = await stage.open({ prepare: (one) => buyer.install(one) });
-  await shop.page.goto(`/s/${plan.id}`);
-  await shop.page.getByRole('button', { name: /Subscribe and pay with/ }).click();
-  await shop.page.getByText('Paid until').waitFor();
-  await receiver.got(2);
+void t.test(
+  'a failing endpoint is reported, repaired, and gets the events that it missed',
+  async (t) => {
+    const stage = await startStage(t);
+    const { chain, served, merchant } = stage;
+    const { token, appId } = merchant;
+    const api = <T>(path: string, method = 'GET', body?: unknown) =>
+      served.call<T>(method, `/merchant/apps/${appId}/${path}`, { token, body });
+    const receiver = await startReceiver(t, status(410));
+    await api('webhooks', 'POST', { url: receiver.url });
+    const plan = await stage.plan();
+    const buyer = createTestWallet(chain.rpcUrl, chain.wallet().keypair);
+    const shop = await stage.open({ prepare: (one) => buyer.install(one) });
+    await shop.page.goto(`/s/${plan.id}`);
+    await shop.page.getByRole('button', { name: /Subscribe and pay with/ }).click();
+    await shop.page.getByText('Paid until').waitFor();
+    await receiver.got(2);
 
-  const selling = createTestWallet(chain.rpcUrl, merchant.keypairOnChain);
-  const { page, faults } = await stage.open({ prepare: (one) => selling.install(one) });
-  await page.goto('/dashboard');
-  await page.getByRole('button', { name: /Sign in with/ }).click();
+    const selling = createTestWallet(chain.rpcUrl, merchant.keypairOnChain);
+    const { page, faults } = await stage.open({ prepare: (one) => selling.install(one) });
+    await page.goto('/dashboard');
+    await page.getByRole('button', { name: /Sign in with/ }).click();
 
-  // Every view tells of it, and of a plan that cannot collect.
-  await page.getByText('Your webhook fails').waitFor();
-  // The keeper would unblock the plan if the account were in order.
-  await stage.freeze('frozen');
-  await served.sql`update plans set collection_blocked_reason = 'receiver_frozen'`;
-  await page.getByText('Nothing is collected for Coffee club').waitFor();
-  const plans = page.getByRole('link', { name: 'Plans', exact: true });
-  await plans.locator('.count').waitFor();
-  t.equal(await plans.locator('.visually-hidden').textContent(), '1 blocked');
-  await inspect(t, page, 'desk-banners');
-  await stage.freeze('initialized');
-  await served.sql`update plans set collection_blocked_reason = null`;
+    // Every view shows this failure, and a plan that cannot collect.
+    await page.getByText('Your webhook fails').waitFor();
+    // The keeper would unblock the plan if the account were in order.
+    await stage.freeze('frozen');
+    await served.sql`update plans set collection_blocked_reason = 'receiver_frozen'`;
+    await page.getByText('Nothing is collected for Coffee club').waitFor();
+    const plans = page.getByRole('link', { name: 'Plans', exact: true });
+    await plans.locator('.count').waitFor();
+    t.equal(await plans.locator('.visually-hidden').textContent(), '1 blocked');
+    await inspect(t, page, 'desk-banners');
+    await stage.freeze('initialized');
+    await served.sql`update plans set collection_blocked_reason = null`;
 
-  await page.getByRole('link', { name: 'Webhook', exact: true }).press('Enter');
-  const all = page.getByRole('region', { name: 'Deliveries', exact: true });
-  await all.getByRole('cell', { name: '410' }).nth(1).waitFor();
-  await page.getByLabel('HTTP status').fill('5xx');
-  await page.getByText('No deliveries').waitFor();
-  await page.getByLabel('HTTP status').fill('410');
-  await all.getByRole('cell', { name: '410' }).nth(1).waitFor();
-  await page.getByRole('combobox', { name: 'Event' }).selectOption('payment success');
-  await all.getByRole('row').nth(2).waitFor({ state: 'detached' });
-  await all.getByRole('row').nth(1).waitFor();
-  t.equal(await all.getByRole('row').count(), 2, 'the head and one delivery');
-  await inspect(t, page, 'desk-deliveries');
-  await page.getByLabel('HTTP status').fill('');
-  await page.getByRole('combobox', { name: 'Event' }).selectOption('All');
+    await page.getByRole('link', { name: 'Webhook', exact: true }).press('Enter');
+    const all = page.getByRole('region', { name: 'Deliveries', exact: true });
+    await all.getByRole('cell', { name: '410' }).nth(1).waitFor();
+    await page.getByLabel('HTTP status').fill('5xx');
+    await page.getByText('No deliveries').waitFor();
+    await page.getByLabel('HTTP status').fill('410');
+    await all.getByRole('cell', { name: '410' }).nth(1).waitFor();
+    await page.getByRole('combobox', { name: 'Event' }).selectOption('payment success');
+    await all.getByRole('row').nth(2).waitFor({ state: 'detached' });
+    await all.getByRole('row').nth(1).waitFor();
+    t.equal(await all.getByRole('row').count(), 2, 'the head and one delivery');
+    await inspect(t, page, 'desk-deliveries');
+    await page.getByLabel('HTTP status').fill('');
+    await page.getByRole('combobox', { name: 'Event' }).selectOption('All');
 
-  // The endpoint is repaired, and gets a header for its gateway.
-  receiver.answer = ok;
-  const dialog = page.getByRole('dialog');
-  await page.getByRole('button', { name: 'Settings', exact: true }).click();
-  await dialog.getByRole('button', { name: 'Add a row' }).click();
-  await dialog.getByLabel('Your headers: name 1').fill('x-gateway-key');
-  await dialog.getByLabel('Your headers: value 1').fill('a secret');
-  await dialog.getByLabel('Requests per second at most').fill('50');
-  await inspect(t, page, 'desk-endpoint-settings');
-  await dialog.getByRole('button', { name: 'Save' }).click();
-  await page.getByText('Your headers: x-gateway-key').waitFor();
+    // The endpoint is repaired, and gets a header for its gateway.
+    receiver.answer = ok;
+    const dialog = page.getByRole('dialog');
+    await page.getByRole('button', { name: 'Settings', exact: true }).click();
+    await dialog.getByRole('button', { name: 'Add a row' }).click();
+    await dialog.getByLabel('Your headers: name 1').fill('x-gateway-key');
+    await dialog.getByLabel('Your headers: value 1').fill('a secret');
+    await dialog.getByLabel('Requests per second at most').fill('50');
+    await inspect(t, page, 'desk-endpoint-settings');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Your headers: x-gateway-key').waitFor();
 
-  await page.getByRole('button', { name: 'Send a test' }).click();
-  await dialog.getByLabel('Type').selectOption('payment_failed');
-  await dialog.getByRole('button', { name: 'Send', exact: true }).click();
-  await dialog.getByText(/^Answered 200/).waitFor();
-  const shown = await dialog.getByLabel('The event that was sent').textContent();
-  t.equal(receiver.requests.at(-1)?.body.toString(), shown, 'byte for byte');
-  t.match(JSON.parse(shown ?? ''), { type: 'payment_failed', data: { test: true } });
-  t.equal(receiver.requests.at(-1)?.headers['x-gateway-key'], 'a secret');
-  await inspect(t, page, 'desk-test-event');
-  await dialog.getByRole('button', { name: 'Close' }).click();
+    await page.getByRole('button', { name: 'Send a test' }).click();
+    await dialog.getByLabel('Type').selectOption('payment_failed');
+    await dialog.getByRole('button', { name: 'Send', exact: true }).click();
+    await dialog.getByText(/^Answered 200/).waitFor();
+    const shown = await dialog.getByLabel('The event that was sent').textContent();
+    t.equal(receiver.requests.at(-1)?.body.toString(), shown, 'byte for byte');
+    t.match(JSON.parse(shown ?? ''), { type: 'payment_failed', data: { test: true } });
+    t.equal(receiver.requests.at(-1)?.headers['x-gateway-key'], 'a secret');
+    await inspect(t, page, 'desk-test-event');
+    await dialog.getByRole('button', { name: 'Close' }).click();
 
-  const before = receiver.requests.length;
-  await page.getByRole('button', { name: 'Replay all since' }).click();
-  await dialog.getByText('2 events failed and can be sent again.').waitFor();
-  await inspect(t, page, 'desk-replay-since');
-  await dialog.getByRole('button', { name: 'Replay all' }).press('Enter');
-  await page.getByText('2 queued again.').waitFor();
-  await receiver.got(before + 2);
-  await page.getByText('Your webhook fails').waitFor({ state: 'detached' });
-  t.same((await api<{ endpoints: unknown[] }>('attention')).endpoints, []);
+    const before = receiver.requests.length;
+    await page.getByRole('button', { name: 'Replay all since' }).click();
+    await dialog.getByText('2 events failed and can be sent again.').waitFor();
+    await inspect(t, page, 'desk-replay-since');
+    await dialog.getByRole('button', { name: 'Replay all' }).press('Enter');
+    await page.getByText('2 queued again.').waitFor();
+    await receiver.got(before + 2);
+    await page.getByText('Your webhook fails').waitFor({ state: 'detached' });
+    t.same((await api<{ endpoints: unknown[] }>('attention')).endpoints, []);
 
-  await page.getByRole('link', { name: 'Events' }).click();
-  await page.getByRole('heading', { name: 'Events', exact: true }).waitFor();
-  await page.getByRole('link', { name: 'payment success' }).waitFor();
-  await inspect(t, page, 'desk-events');
-  await page.getByRole('link', { name: 'payment success' }).click();
-  const body = await page.getByLabel('Body of the event').textContent();
-  t.ok(
-    receiver.requests.some((request) => request.body.toString() === body),
-    'the very bytes that were sent',
-  );
-  await inspect(t, page, 'desk-event');
-  t.same([...faults, ...shop.faults], []);
-});
+    await page.getByRole('link', { name: 'Events' }).click();
+    await page.getByRole('heading', { name: 'Events', exact: true }).waitFor();
+    await page.getByRole('link', { name: 'payment success' }).waitFor();
+    await inspect(t, page, 'desk-events');
+    await page.getByRole('link', { name: 'payment success' }).click();
+    const body = await page.getByLabel('Body of the event').textContent();
+    t.ok(
+      receiver.requests.some((request) => request.body.toString() === body),
+      'the very bytes that were sent',
+    );
+    await inspect(t, page, 'desk-event');
+    t.same([...faults, ...shop.faults], []);
+  },
+);
 
-void t.test('a plan with every term, then a link with a discount and metadata', async (t) => {
-  const stage = await startStage(t);
-  const { chain, served, merchant } = stage;
-  const { token, appId } = merchant;
-  const api = <T>(path: string, method = 'GET', body?: unknown) =>
-    served.call<T>(method, `/merchant/apps/${appId}/${path}`, { token, body });
-  const selling = createTestWallet(chain.rpcUrl, merchant.keypairOnChain);
-  const { page, faults } = await stage.open({ prepare: (one) => selling.install(one) });
-  await page.goto('/dashboard');
-  await page.getByRole('button', { name: /Sign in with/ }).click();
-  await page.getByRole('link', { name: 'Plans', exact: true }).click();
-  await page.getByRole('button', { name: 'New plan' }).press('Enter');
-  const dialog = page.getByRole('dialog');
-  const fill = async (values: Readonly<Record<string, string>>) => {
-    for (const [label, value] of Object.entries(values)) await dialog.getByLabel(label).fill(value);
-  };
-  await fill({
-    Name: 'Tea club',
-    'Amount in USDC': '20',
-    Description: 'A box of tea every month.',
-    'Free trial, days': 'a week',
-    'Access while a payment is due, hours': '48',
-    'Retries after a failure, hours': '2, 12, 48',
-    'Unpaid subscriptions expire after, days': '10',
-    'Notices before a payment, hours': '72, 24',
-    'Last day of the plan': '2031-12-31',
-  });
-  const preview = dialog.getByRole('region', { name: 'Preview of the page' });
-  await preview.getByText('A box of tea every month.').waitFor();
-  await dialog.getByText(/^Publishing costs your wallet 0\.\d+ SOL/).waitFor();
-  await dialog.getByRole('button', { name: 'Create and publish' }).click();
-  await dialog.getByText('such as 7 or 0.5').waitFor();
-  await dialog.getByLabel('Free trial, days').fill('7');
-  await preview.getByText('7 days').waitFor();
-  await inspect(t, page, 'desk-new-plan');
-  await dialog.getByRole('button', { name: 'Create and publish' }).click();
-  await page.getByText('Tea club is published.').waitFor();
-  const [plan] = await api<Plan[]>('plans');
-  t.match(plan, {
-    description: 'A box of tea every month.',
-    amount: '20000000',
-    trialHours: 168,
-    graceHours: 48,
-    retryHours: [2, 12, 48],
-    pastDueDays: 10,
-    noticeHours: [72, 24],
-    endsAt: '2031-12-31T23:00:00.000Z',
-  });
-  const cost = await served.call<{ total: string }>('GET', '/merchant/publishing-cost', { token });
-  t.match(cost, { total: /^\d+$/ });
+void t.test(
+  'a merchant creates a plan with every term and a link with a discount and metadata',
+  async (t) => {
+    const stage = await startStage(t);
+    const { chain, served, merchant } = stage;
+    const { token, appId } = merchant;
+    const api = <T>(path: string, method = 'GET', body?: unknown) =>
+      served.call<T>(method, `/merchant/apps/${appId}/${path}`, { token, body });
+    const selling = createTestWallet(chain.rpcUrl, merchant.keypairOnChain);
+    const { page, faults } = await stage.open({ prepare: (one) => selling.install(one) });
+    await page.goto('/dashboard');
+    await page.getByRole('button', { name: /Sign in with/ }).click();
+    await page.getByRole('link', { name: 'Plans', exact: true }).click();
+    await page.getByRole('button', { name: 'New plan' }).press('Enter');
+    const dialog = page.getByRole('dialog');
+    const fill = async (values: Readonly<Record<string, string>>) => {
+      for (const [label, value] of Object.entries(values))
+        await dialog.getByLabel(label).fill(value);
+    };
+    await fill({
+      Name: 'Tea club',
+      'Amount in USDC': '20',
+      Description: 'A box of tea every month.',
+      'Free trial, days': 'a week',
+      'Access while a payment is due, hours': '48',
+      'Retries after a failure, hours': '2, 12, 48',
+      'Unpaid subscriptions expire after, days': '10',
+      'Notices before a payment, hours': '72, 24',
+      'Last day of the plan': '2031-12-31',
+    });
+    const preview = dialog.getByRole('region', { name: 'Preview of the page' });
+    await preview.getByText('A box of tea every month.').waitFor();
+    await dialog.getByText(/^Publishing costs your wallet 0\.\d+ SOL/).waitFor();
+    await dialog.getByRole('button', { name: 'Create and publish' }).click();
+    await dialog.getByText('such as 7 or 0.5').waitFor();
+    await dialog.getByLabel('Free trial, days').fill('7');
+    await preview.getByText('7 days').waitFor();
+    await inspect(t, page, 'desk-new-plan');
+    await dialog.getByRole('button', { name: 'Create and publish' }).click();
+    await page.getByText('Tea club is published.').waitFor();
+    const [plan] = await api<Plan[]>('plans');
+    t.match(plan, {
+      description: 'A box of tea every month.',
+      amount: '20000000',
+      trialHours: 168,
+      graceHours: 48,
+      retryHours: [2, 12, 48],
+      pastDueDays: 10,
+      noticeHours: [72, 24],
+      endsAt: '2031-12-31T23:00:00.000Z',
+    });
+    const cost = await served.call<{ total: string }>('GET', '/merchant/publishing-cost', {
+      token,
+    });
+    t.match(cost, { total: /^\d+$/ });
 
-  await page.getByRole('button', { name: 'Edit Tea club' }).click();
-  t.equal(await dialog.getByLabel('Retries after a failure, hours').inputValue(), '2, 12, 48');
-  await fill({ Description: 'Two boxes of tea.', 'Notices before a payment, hours': '' });
-  await inspect(t, page, 'desk-edit-plan');
-  await dialog.getByRole('button', { name: 'Save' }).press('Enter');
-  await dialog.waitFor({ state: 'detached' });
-  t.match((await api<Plan[]>('plans'))[0], {
-    description: 'Two boxes of tea.',
-    noticeHours: null,
-    trialHours: 168,
-  });
+    await page.getByRole('button', { name: 'Edit Tea club' }).click();
+    t.equal(await dialog.getByLabel('Retries after a failure, hours').inputValue(), '2, 12, 48');
+    await fill({ Description: 'Two boxes of tea.', 'Notices before a payment, hours': '' });
+    await inspect(t, page, 'desk-edit-plan');
+    await dialog.getByRole('button', { name: 'Save' }).press('Enter');
+    await dialog.waitFor({ state: 'detached' });
+    t.match((await api<Plan[]>('plans'))[0], {
+      description: 'Two boxes of tea.',
+      noticeHours: null,
+      trialHours: 168,
+    });
 
-  await page.getByRole('link', { name: 'Checkout links' }).click();
-  await page.getByRole('button', { name: 'New link' }).click();
-  // Of the plan, once the dialog has read the plans.
-  await dialog.getByPlaceholder('7 days, as the plan').fill('3');
-  await dialog.getByLabel('Your customer’s id').fill('alice');
-  await dialog.getByRole('combobox', { name: 'Discount' }).selectOption('USDC off each payment');
-  await dialog.getByRole('textbox', { name: 'USDC off' }).fill('2.50');
-  await dialog.getByLabel('For how many payments').fill('6');
-  await dialog.getByRole('button', { name: 'Add a row' }).click();
-  await fill({ 'Metadata: name 1': 'order', 'Metadata: value 1': '1234' });
-  await inspect(t, page, 'desk-new-link');
-  await dialog.getByRole('button', { name: 'Create link' }).click();
-  const url = (await dialog.locator('code').textContent()) ?? '';
-  await dialog.getByRole('button', { name: 'Done' }).click();
-  const [made] = await api<components['schemas']['CheckoutSession'][]>('checkout-sessions');
-  t.match(made, {
-    url,
-    externalId: 'alice',
-    metadata: { order: '1234' },
-    discount: { amountOff: '2500000', periodsLeft: 6 },
-    trialHours: 72,
-  });
-  await inspect(t, page, 'desk-links');
+    await page.getByRole('link', { name: 'Checkout links' }).click();
+    await page.getByRole('button', { name: 'New link' }).click();
+    // Of the plan, once the dialog has read the plans.
+    await dialog.getByPlaceholder('7 days, as the plan').fill('3');
+    await dialog.getByLabel('Your customer’s id').fill('alice');
+    await dialog.getByRole('combobox', { name: 'Discount' }).selectOption('USDC off each payment');
+    await dialog.getByRole('textbox', { name: 'USDC off' }).fill('2.50');
+    await dialog.getByLabel('For how many payments').fill('6');
+    await dialog.getByRole('button', { name: 'Add a row' }).click();
+    await fill({ 'Metadata: name 1': 'order', 'Metadata: value 1': '1234' });
+    await inspect(t, page, 'desk-new-link');
+    await dialog.getByRole('button', { name: 'Create link' }).click();
+    const url = (await dialog.locator('code').textContent()) ?? '';
+    await dialog.getByRole('button', { name: 'Done' }).click();
+    const [made] = await api<components['schemas']['CheckoutSession'][]>('checkout-sessions');
+    t.match(made, {
+      url,
+      externalId: 'alice',
+      metadata: { order: '1234' },
+      discount: { amountOff: '2500000', periodsLeft: 6 },
+      trialHours: 72,
+    });
+    await inspect(t, page, 'desk-links');
 
-  const buyer = createTestWallet(chain.rpcUrl, chain.wallet().keypair);
-  const shop = await stage.open({ prepare: (one) => buyer.install(one) });
-  await shop.page.goto(url);
-  await shop.page.getByText('Two boxes of tea.').waitFor();
-  await shop.page.getByRole('button', { name: /Subscribe and pay with/ }).click();
-  await shop.page.getByText('Free until').first().waitFor();
-  await page.getByRole('link', { name: 'Subscriptions', exact: true }).click();
-  await page.getByRole('link', { name: 'alice' }).click();
-  await page.getByText('Trial ends').waitFor();
-  await page.getByText('2.50 USDC off 6 payments').waitFor();
-  await page.getByText('1234').waitFor();
-  await page.getByRole('link', { name: 'Plans', exact: true }).click();
-  const sunset = page.getByRole('button', { name: 'Sunset Tea club' });
-  await sunset.click();
-  await dialog.getByRole('button', { name: 'Keep it' }).click();
-  await dialog.waitFor({ state: 'detached' });
-  await sunset.click();
-  await dialog.getByRole('button', { name: 'Sunset', exact: true }).click();
-  await sunset.waitFor({ state: 'detached' });
-  t.match((await api<Plan[]>('plans'))[0], { status: 'sunset' });
-  t.same([...faults, ...shop.faults], []);
-});
+    const buyer = createTestWallet(chain.rpcUrl, chain.wallet().keypair);
+    const shop = await stage.open({ prepare: (one) => buyer.install(one) });
+    await shop.page.goto(url);
+    await shop.page.getByText('Two boxes of tea.').waitFor();
+    await shop.page.getByRole('button', { name: /Subscribe and pay with/ }).click();
+    await shop.page.getByText('Free until').first().waitFor();
+    await page.getByRole('link', { name: 'Subscriptions', exact: true }).click();
+    await page.getByRole('link', { name: 'alice' }).click();
+    await page.getByText('Trial ends').waitFor();
+    await page.getByText('2.50 USDC off 6 payments').waitFor();
+    await page.getByText('1234').waitFor();
+    await page.getByRole('link', { name: 'Plans', exact: true }).click();
+    const sunset = page.getByRole('button', { name: 'Sunset Tea club' });
+    await sunset.click();
+    await dialog.getByRole('button', { name: 'Keep it' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await sunset.click();
+    await dialog.getByRole('button', { name: 'Sunset', exact: true }).click();
+    await sunset.waitFor({ state: 'detached' });
+    t.match((await api<Plan[]>('plans'))[0], { status: 'sunset' });
+    t.same([...faults, ...shop.faults], []);
+  },
+);

@@ -14,7 +14,7 @@ const script =
   '"><script>document.title="owned"</script><img src=x onerror=document.title="owned">';
 const bidi = '\u202egnp.exe\u2066 \u200b';
 
-void t.test('hostile text stays text', async (t) => {
+void t.test('hostile text in names is shown as plain text', async (t) => {
   const stage = await startStage(t);
   const { chain, served, merchant } = stage;
   const { token, appId } = merchant;
@@ -116,7 +116,7 @@ void t.test('a page in another’s frame is refused', async (t) => {
   t.ok(refused());
 });
 
-void t.test('the first contentful paint needs the document and its style alone', async (t) => {
+void t.test('the first contentful paint needs only the document and its style sheet', async (t) => {
   const stage = await startStage(t, { keeper: false });
   const { id } = await stage.plan();
   const { page } = await stage.open();

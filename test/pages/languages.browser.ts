@@ -6,7 +6,7 @@ import { createTestWallet } from '../fixtures/page-wallet.ts';
 
 t.teardown(closeBrowser);
 
-/** What a page in this language shows, of texts and of amounts. */
+/** Texts and amounts that a page in this language shows. */
 const shown: Readonly<Record<keyof typeof languages, readonly [title: string, amount: string]>> = {
   en: ['Subscribe to Coffee club', '1,250.00'],
   de: ['Coffee club abonnieren', '1.250,00'],
@@ -52,33 +52,36 @@ void t.test('a page is in the browser’s language, and loads no other catalogue
   }
 });
 
-void t.test('an unknown language is English; the switch changes it, and is kept', async (t) => {
-  const stage = await startStage(t, { keeper: false });
-  const { id } = await stage.plan();
-  const wallet = createTestWallet(stage.chain.rpcUrl, stage.chain.wallet({ usdc: 1n }).keypair);
-  const { page, faults } = await stage.open({
-    locale: 'fi-FI',
-    prepare: (one) => wallet.install(one),
-  });
-  await page.goto(`/s/${id}`);
-  await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
-  await page.getByText('Your wallet needs more USDC').waitFor();
-  await page.getByRole('combobox', { name: 'Language' }).selectOption('de');
-  // The page keeps what the buyer has begun.
-  await page.getByText('Ihre Wallet braucht mehr USDC').waitFor();
-  await page.getByText('Angemeldet als').waitFor();
-  await page.goto('/account');
-  await page.getByRole('heading', { name: 'Ihre Abos', exact: true }).waitFor();
-  await page.getByText('Noch keine Abos').waitFor();
-  await page.getByRole('combobox', { name: 'Sprache' }).selectOption('ja');
-  await page.getByText('まだ購読はありません').waitFor();
-  await inspect(t, page, 'language-ja-account-empty');
-  await page.reload();
-  await page.getByText('まだ購読はありません').waitFor();
-  t.same(faults, []);
-});
+void t.test(
+  'an unknown language falls back to English, and a chosen language is kept',
+  async (t) => {
+    const stage = await startStage(t, { keeper: false });
+    const { id } = await stage.plan();
+    const wallet = createTestWallet(stage.chain.rpcUrl, stage.chain.wallet({ usdc: 1n }).keypair);
+    const { page, faults } = await stage.open({
+      locale: 'fi-FI',
+      prepare: (one) => wallet.install(one),
+    });
+    await page.goto(`/s/${id}`);
+    await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
+    await page.getByText('Your wallet needs more USDC').waitFor();
+    await page.getByRole('combobox', { name: 'Language' }).selectOption('de');
+    // The page keeps the input that the buyer has begun.
+    await page.getByText('Ihre Wallet braucht mehr USDC').waitFor();
+    await page.getByText('Angemeldet als').waitFor();
+    await page.goto('/account');
+    await page.getByRole('heading', { name: 'Ihre Abos', exact: true }).waitFor();
+    await page.getByText('Noch keine Abos').waitFor();
+    await page.getByRole('combobox', { name: 'Sprache' }).selectOption('ja');
+    await page.getByText('まだ購読はありません').waitFor();
+    await inspect(t, page, 'language-ja-account-empty');
+    await page.reload();
+    await page.getByText('まだ購読はありません').waitFor();
+    t.same(faults, []);
+  },
+);
 
-void t.test('a signed-in subscriber’s page is in each language', async (t) => {
+void t.test('a signed-in subscriber’s page is complete in each language', async (t) => {
   const stage = await startStage(t, { keeper: false });
   const { id } = await stage.plan();
   const wallet = createTestWallet(stage.chain.rpcUrl, stage.chain.wallet().keypair);
@@ -96,7 +99,7 @@ void t.test('a signed-in subscriber’s page is in each language', async (t) => 
   t.same(faults, []);
 });
 
-void t.test('a page whose catalogue cannot be loaded is in English', async (t) => {
+void t.test('a page whose catalogue cannot be loaded is shown in English', async (t) => {
   const stage = await startStage(t, { keeper: false });
   const { id } = await stage.plan();
   const { page } = await stage.open({ locale: 'de', refusals: true });

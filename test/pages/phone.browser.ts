@@ -54,10 +54,10 @@ async function phoneScene(
 
 const OPEN = 'Open the wallet app';
 
-void t.test('a phone’s wallet app', async (t) => {
+void t.test('the subscribe page works with a wallet app on a phone', async (t) => {
   const stage = await startStage(t);
 
-  await t.test('subscribes, pays and cancels', async (t) => {
+  await t.test('a phone’s wallet app subscribes, pays and cancels', async (t) => {
     const one = await phoneScene(t, stage);
     const { page, phone } = one;
     const button = page.getByRole('button', { name: 'Subscribe and pay with your wallet app' });
@@ -91,7 +91,7 @@ void t.test('a phone’s wallet app', async (t) => {
     t.same(one.faults, []);
   });
 
-  await t.test('is declined, then answers', async (t) => {
+  await t.test('a phone’s wallet app that first declines can be tried again', async (t) => {
     const one = await phoneScene(t, stage, { rejects: 'connect' });
     await one.press(/^Subscribe and pay with/);
     await one.sees('You declined in your wallet.');
@@ -102,7 +102,7 @@ void t.test('a phone’s wallet app', async (t) => {
     await one.sees('You declined in your wallet.');
   });
 
-  await t.test('is not installed', async (t) => {
+  await t.test('without a wallet app on the phone the page offers links to some', async (t) => {
     const one = await phoneScene(t, stage);
     one.phone.isMissing = true;
     await one.press(/^Subscribe and pay with/);
@@ -111,17 +111,20 @@ void t.test('a phone’s wallet app', async (t) => {
     await inspect(t, one.page, 'phone-no-app');
   });
 
-  await t.test('is behind a permission of the browser', async (t) => {
-    const refused = await phoneScene(t, stage, {}, 'denied');
-    await refused.press(/^Subscribe and pay with/);
-    await refused.sees('Your browser does not let this page connect');
-    t.same(refused.phone.intents, []);
-    const asked = await phoneScene(t, stage, {}, 'prompt');
-    await asked.press(/^Subscribe and pay with/);
-    await asked.sees('Your browser now asks');
-    await inspect(t, asked.page, 'phone-permission');
-    await asked.press('Continue');
-    await asked.sees('Your browser does not let this page connect');
-    t.same(asked.phone.intents, []);
-  });
+  await t.test(
+    'the page explains when the browser does not let it connect to the wallet app',
+    async (t) => {
+      const refused = await phoneScene(t, stage, {}, 'denied');
+      await refused.press(/^Subscribe and pay with/);
+      await refused.sees('Your browser does not let this page connect');
+      t.same(refused.phone.intents, []);
+      const asked = await phoneScene(t, stage, {}, 'prompt');
+      await asked.press(/^Subscribe and pay with/);
+      await asked.sees('Your browser now asks');
+      await inspect(t, asked.page, 'phone-permission');
+      await asked.press('Continue');
+      await asked.sees('Your browser does not let this page connect');
+      t.same(asked.phone.intents, []);
+    },
+  );
 });

@@ -13,11 +13,11 @@ import { approveTransaction, cancelTransaction } from '../fixtures/wallet-transa
 
 t.teardown(closeBrowser);
 
-void t.test('the subscribe page of a wallet that returns', async (t) => {
+void t.test('the subscribe page adapts to a returning wallet', async (t) => {
   const stage = await startStage(t);
   const { chain, served } = stage;
 
-  await t.test('a wallet that has subscribed already sees its subscription', async (t) => {
+  await t.test('a wallet that has subscribed already is shown its subscription', async (t) => {
     const one = await scene(stage);
     await one.press();
     await one.sees('Paid until');
@@ -123,7 +123,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
   });
 
   await t.test(
-    'a wallet whose authority was created anew sees that its subscription cannot be paid',
+    'a wallet whose authority was created anew is shown that its subscription cannot be paid',
     async (t) => {
       const one = await scene(stage);
       const user = one.wallet.address;
@@ -148,7 +148,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
   );
 
   await t.test(
-    'a subscription whose authority was closed says once that it cannot be paid, and how to go on',
+    'a subscription whose authority was closed is shown as unpayable, with the way to continue',
     async (t) => {
       const one = await scene(stage);
       const user = one.wallet.address;
@@ -173,7 +173,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
   );
 
   await t.test(
-    'a wallet whose USDC account was closed reads what to do, and pays again after it',
+    'a wallet whose USDC account was closed is shown what to do, and can then pay',
     async (t) => {
       const one = await scene(stage);
       const { publicKey } = one.keypair;
@@ -217,7 +217,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
   );
 
   await t.test(
-    'a live account that this visit did not open is registered only when the user has seen the amount',
+    'a live account of an earlier visit is registered only after the user saw the amount',
     async (t) => {
       const one = await scene(stage);
       const { page } = one;
@@ -235,7 +235,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
       const { token, appId } = stage.merchant;
       const path = `/merchant/apps/${appId}/subscriptions/${id}/cancel`;
       await served.call('POST', path, { token, body: {} });
-      // Of the second period of 730 hours, 700 are left.
+      // 700 of the 730 hours of the second period are left.
       chain.passSeconds(760 * 3600);
       await stage.until('it has ended', async () => (await row()).status === 'cancelled');
       await page.goto(`/s/${one.planId}`);
@@ -254,7 +254,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
     },
   );
 
-  await t.test('a wallet that cancelled on chain resumes', async (t) => {
+  await t.test('a wallet that cancelled on chain can resume', async (t) => {
     const one = await scene(stage);
     const subscriber = one.wallet.address;
     await one.press();
@@ -281,7 +281,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
   });
 
   await t.test(
-    'a wallet whose first payment failed cancels, and buys again for the rest of the period',
+    'a wallet whose first payment failed cancels and pays only the rest of the period later',
     async (t) => {
       const one = await scene(stage, {
         beforeSigning: async () => {
@@ -319,7 +319,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
       await one.page.getByRole('link', { name: 'Resume the subscription' }).click();
       await one.press();
       await one.sees('Your earlier subscription to this plan still runs');
-      // Of the period of 730 hours, 230 are left.
+      // 230 of the 730 hours of the period are left.
       const line = (name: string | RegExp) =>
         one.page.getByRole('term').filter({ hasText: name }).locator('..').innerText();
       t.match(await line('Today'), '3.15 USDC');
@@ -334,7 +334,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
   );
 
   await t.test(
-    'a wallet whose subscription has ended while its account is live is led to the plan’s page',
+    'a wallet whose ended subscription still has a live account is sent to the plan’s page',
     async (t) => {
       const one = await scene(stage);
       await one.press();
@@ -357,30 +357,27 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
     },
   );
 
-  await t.test(
-    'a plan that has ended, is pending, or does not exist is named as such',
-    async (t) => {
-      const one = await scene(stage);
-      const { sql } = served;
-      await sql`update apps set website_url = 'https://tea.example/'`;
+  await t.test('the page names a plan that has ended, is pending or does not exist', async (t) => {
+    const one = await scene(stage);
+    const { sql } = served;
+    await sql`update apps set website_url = 'https://tea.example/'`;
+    await one.page.reload();
+    await one.sees('Says that its website is');
+    await look(t, one, 'unproven-website');
+    await sql`update apps set website_url = null`;
+    for (const status of ['pending', 'sunset', 'ended'] as const) {
+      await sql`update plans set status = ${status} where id = ${one.planId}`;
       await one.page.reload();
-      await one.sees('Says that its website is');
-      await look(t, one, 'unproven-website');
-      await sql`update apps set website_url = null`;
-      for (const status of ['pending', 'sunset', 'ended'] as const) {
-        await sql`update plans set status = ${status} where id = ${one.planId}`;
-        await one.page.reload();
-        await one.sees('Not available');
-        await look(t, one, status);
-      }
-      t.equal(await one.page.getByRole('term').filter({ hasText: 'Today' }).count(), 0);
-      await one.page.goto('/s/01999999-0000-7000-8000-000000000000');
-      await one.sees('This link leads nowhere');
-      await look(t, one, 'nowhere');
-      await one.page.goto('/s/%3Cscript%3E');
-      await one.sees('This link leads nowhere');
-    },
-  );
+      await one.sees('Not available');
+      await look(t, one, status);
+    }
+    t.equal(await one.page.getByRole('term').filter({ hasText: 'Today' }).count(), 0);
+    await one.page.goto('/s/01999999-0000-7000-8000-000000000000');
+    await one.sees('This link leads nowhere');
+    await look(t, one, 'nowhere');
+    await one.page.goto('/s/%3Cscript%3E');
+    await one.sees('This link leads nowhere');
+  });
 
   await t.test('the merchant’s own wallet is told to use another', async (t) => {
     const one = await scene(stage);

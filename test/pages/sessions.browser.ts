@@ -12,7 +12,7 @@ t.teardown(closeBrowser);
 const keptKeys = (page: Page) =>
   page.evaluate<[string[], string[]]>('[Object.keys(sessionStorage), Object.keys(localStorage)]');
 
-/** From now on no token that was issued before is accepted, as after its hour. */
+/** Makes every token issued so far invalid, as it is after its hour. */
 async function expireTokens({ served }: Stage): Promise<void> {
   served.env.JWT_SECRET = randomUUID();
   await served.stop('SIGTERM');
@@ -43,7 +43,7 @@ async function ageToken({ served, origin }: Stage, page: Page): Promise<void> {
 
 const again = (page: Page) => page.getByRole('button', { name: 'Sign in again' });
 
-void t.test('a reload and the step to /account ask for no new signature', async (t) => {
+void t.test('a reload and the step to /account need no new signature', async (t) => {
   const stage = await startStage(t);
   const one = await scene(stage);
   const { page, wallet } = one;
@@ -77,45 +77,48 @@ void t.test('a reload and the step to /account ask for no new signature', async 
   t.same(one.faults, []);
 });
 
-void t.test('an expired token leads through sign-in back to the action', async (t) => {
-  const stage = await startStage(t);
-  const one = await scene(stage, { rejects: 'sign' });
-  const { page, wallet } = one;
-  await one.press();
-  await one.sees('You declined');
-  await expireTokens(stage);
-  wallet.switches.rejects = undefined;
-  await page.getByRole('button', { name: 'Try again' }).click();
-  await again(page).waitFor();
-  await look(t, one, 'sign-in-again');
-  wallet.switches.rejects = 'signIn';
-  await again(page).click();
-  await one.sees('You declined in your wallet');
-  wallet.switches.rejects = undefined;
-  await again(page).click();
-  await one.sees(subscribed);
-  t.equal(await one.registrations(), 1);
+void t.test(
+  'after its token expired, a page signs in again and continues the action',
+  async (t) => {
+    const stage = await startStage(t);
+    const one = await scene(stage, { rejects: 'sign' });
+    const { page, wallet } = one;
+    await one.press();
+    await one.sees('You declined');
+    await expireTokens(stage);
+    wallet.switches.rejects = undefined;
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await again(page).waitFor();
+    await look(t, one, 'sign-in-again');
+    wallet.switches.rejects = 'signIn';
+    await again(page).click();
+    await one.sees('You declined in your wallet');
+    wallet.switches.rejects = undefined;
+    await again(page).click();
+    await one.sees(subscribed);
+    t.equal(await one.registrations(), 1);
 
-  await page.goto('/account');
-  const cancel = page.getByRole('button', { name: /^Cancel subscription/ });
-  await cancel.waitFor();
-  await expireTokens(stage);
-  await cancel.click();
-  await again(page).click();
-  await one.sees('Cancelled. Nothing more is collected');
+    await page.goto('/account');
+    const cancel = page.getByRole('button', { name: /^Cancel subscription/ });
+    await cancel.waitFor();
+    await expireTokens(stage);
+    await cancel.click();
+    await again(page).click();
+    await one.sees('Cancelled. Nothing more is collected');
 
-  await expireTokens(stage);
-  await page.reload();
-  await again(page).click();
-  await page.getByRole('button', { name: /^Resume/ }).waitFor();
-  await expireTokens(stage);
-  await page.getByRole('button', { name: /^Resume/ }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Sign out' }).click();
-  await page.getByRole('button', { name: /^Sign in with/ }).waitFor();
-  t.same(await keptKeys(page), [[], []]);
-});
+    await expireTokens(stage);
+    await page.reload();
+    await again(page).click();
+    await page.getByRole('button', { name: /^Resume/ }).waitFor();
+    await expireTokens(stage);
+    await page.getByRole('button', { name: /^Resume/ }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('button', { name: /^Sign in with/ }).waitFor();
+    t.same(await keptKeys(page), [[], []]);
+  },
+);
 
-void t.test('the dashboard goes on after an expired token', async (t) => {
+void t.test('the dashboard continues after its token expired and a new sign-in', async (t) => {
   const stage = await startStage(t, { keeper: false });
   const wallet = createTestWallet(stage.chain.rpcUrl, stage.merchant.keypairOnChain);
   const opened = await stage.open({ refusals: true, prepare: (one) => wallet.install(one) });
@@ -142,7 +145,7 @@ void t.test('the dashboard goes on after an expired token', async (t) => {
   await page.waitForURL(/#\/subscriptions\?app=/);
 });
 
-void t.test('the dashboard asks for a new sign-in before a secret is created', async (t) => {
+void t.test('the dashboard requires a new sign-in before it creates a secret', async (t) => {
   const stage = await startStage(t, { keeper: false });
   const wallet = createTestWallet(stage.chain.rpcUrl, stage.merchant.keypairOnChain);
   const opened = await stage.open({ refusals: true, prepare: (one) => wallet.install(one) });

@@ -8,7 +8,7 @@ import { scene, subscribed } from '../fixtures/subscribe-scene.ts';
 
 t.teardown(closeBrowser);
 
-void t.test('the subscribe page', async (t) => {
+void t.test('the subscribe page signs wallets in by each method', async (t) => {
   const stage = await startStage(t);
   const ways: [WalletSwitches['features'], string][] = [
     [['signOffchainMessage', 'signMessage', 'signIn'], 'signIn'],
@@ -17,7 +17,7 @@ void t.test('the subscribe page', async (t) => {
     [[], 'signTransaction'],
   ];
   for (const [features, first] of ways)
-    await t.test(`a wallet signs in by ${first}`, async (t) => {
+    await t.test(`a wallet signs in by ${first} on the subscribe page`, async (t) => {
       const one = await scene(stage, { features: [...features, 'signTransaction'] });
       await one.press();
       await one.sees(subscribed);
@@ -25,28 +25,25 @@ void t.test('the subscribe page', async (t) => {
       t.equal(await one.registrations(), 1);
     });
 
-  await t.test(
-    'a device that cannot sign messages signs a transaction, and goes on so',
-    async (t) => {
-      const one = await scene(stage, {
-        features: ['signIn', 'signMessage', 'signTransaction'],
-        accountFeatures: ['signTransaction'],
-        rejects: 'signIn',
-        rejection: 'Ledger accounts cannot sign messages',
-        throws: 'failure',
-      });
-      await one.press();
-      await one.sees(subscribed);
-      t.same(one.wallet.asked, ['connect', 'signIn', 'signTransaction', 'signTransaction']);
-      await one.page.goto('/account');
-      await one.page.getByRole('button', { name: 'Sign out' }).click();
-      await one.page.getByRole('button', { name: /^Sign in with/ }).click();
-      await one.page.getByRole('button', { name: /^Cancel subscription/ }).waitFor();
-      t.same(one.wallet.asked.slice(4), ['connect', 'signTransaction'], 'the way is remembered');
-    },
-  );
+  await t.test('a device that cannot sign messages signs in with a transaction', async (t) => {
+    const one = await scene(stage, {
+      features: ['signIn', 'signMessage', 'signTransaction'],
+      accountFeatures: ['signTransaction'],
+      rejects: 'signIn',
+      rejection: 'Ledger accounts cannot sign messages',
+      throws: 'failure',
+    });
+    await one.press();
+    await one.sees(subscribed);
+    t.same(one.wallet.asked, ['connect', 'signIn', 'signTransaction', 'signTransaction']);
+    await one.page.goto('/account');
+    await one.page.getByRole('button', { name: 'Sign out' }).click();
+    await one.page.getByRole('button', { name: /^Sign in with/ }).click();
+    await one.page.getByRole('button', { name: /^Cancel subscription/ }).waitFor();
+    t.same(one.wallet.asked.slice(4), ['connect', 'signTransaction'], 'the way is remembered');
+  });
 
-  await t.test('each way is tried until one works', async (t) => {
+  await t.test('sign-in tries each method until one works', async (t) => {
     const one = await scene(stage, {
       features: ['signOffchainMessage', 'signMessage', 'signIn', 'signTransaction'],
       rejects: 'signIn',
@@ -58,28 +55,31 @@ void t.test('the subscribe page', async (t) => {
     t.same(one.wallet.asked, ['connect', ...ways, 'signTransaction']);
   });
 
-  await t.test('a signature that the service refuses is a failure too', async (t) => {
-    const one = await scene(stage, { features: ['signMessage', 'signTransaction'] });
-    let refused = 0;
-    await one.page.route('**/auth/verify', (route) => {
-      refused += 1;
-      if (refused > 1) return route.continue();
-      const body = { ...(route.request().postDataJSON() as object), signature: '1'.repeat(64) };
-      return route.continue({ postData: JSON.stringify(body) });
-    });
-    await one.press();
-    await one.sees(subscribed);
-    t.same(one.wallet.asked, ['connect', 'signMessage', 'signTransaction', 'signTransaction']);
-  });
+  await t.test(
+    'sign-in tries the next method after a signature that the service refuses',
+    async (t) => {
+      const one = await scene(stage, { features: ['signMessage', 'signTransaction'] });
+      let refused = 0;
+      await one.page.route('**/auth/verify', (route) => {
+        refused += 1;
+        if (refused > 1) return route.continue();
+        const body = { ...(route.request().postDataJSON() as object), signature: '1'.repeat(64) };
+        return route.continue({ postData: JSON.stringify(body) });
+      });
+      await one.press();
+      await one.sees(subscribed);
+      t.same(one.wallet.asked, ['connect', 'signMessage', 'signTransaction', 'signTransaction']);
+    },
+  );
 
-  await t.test('a refusal of the user is none', async (t) => {
+  await t.test('sign-in tries no other method after the user declines', async (t) => {
     const one = await scene(stage, { rejects: 'signIn' });
     await one.press();
     await one.sees('You are not signed in');
     t.same(one.wallet.asked, ['connect', 'signIn']);
   });
 
-  await t.test('an account that signIn answers with is named when it differs', async (t) => {
+  await t.test('a sign-in by another account than the chosen one is pointed out', async (t) => {
     const other = randomAddress();
     const one = await scene(stage, { signsInAs: other });
     await one.press();
@@ -96,7 +96,7 @@ void t.test('the subscribe page', async (t) => {
     await one.sees('No wallet of this browser can sign in here.');
   });
 
-  await t.test('a merchant signs in with a message only', async () => {
+  await t.test('a merchant can sign in with a message only', async () => {
     const { keypair } = stage.chain.wallet();
     const wallet = createTestWallet(stage.chain.rpcUrl, keypair, { features: ['signTransaction'] });
     const { page } = await stage.open({ prepare: (one) => wallet.install(one) });
@@ -105,7 +105,7 @@ void t.test('the subscribe page', async (t) => {
   });
 });
 
-void t.test('a merchant signs in under each name of a developer’s machine', async (t) => {
+void t.test('a merchant signs in under each host name of a developer’s machine', async (t) => {
   const stage = await startStage(t, { keeper: false });
   const wallet = createTestWallet(stage.chain.rpcUrl, stage.merchant.keypairOnChain);
   const { page } = await stage.open({ prepare: (one) => wallet.install(one) });

@@ -16,13 +16,13 @@ import {
 
 t.teardown(closeBrowser);
 
-void t.test('states of the subscribe page', async (t) => {
+void t.test('the subscribe page shows each state on the way to a subscription', async (t) => {
   const stage = await startStage(t, {
     env: { ONRAMP_URL: 'https://buy.example/?to={address}&usdc={amount}' },
   });
   const { chain } = stage;
 
-  await t.test('a visitor without a wallet gets a code to scan, or links on a phone', async (t) => {
+  await t.test('a visitor without a wallet gets a QR code, or links on a phone', async (t) => {
     const { id } = await stage.plan();
     const desk = await stage.open();
     await desk.page.goto(`/s/${id}`);
@@ -37,7 +37,7 @@ void t.test('states of the subscribe page', async (t) => {
     await look(t, phone, 'no-wallet-phone');
   });
 
-  await t.test('several wallets have one button each', async (t) => {
+  await t.test('the page has one button for each of several wallets', async (t) => {
     const one = await scene(stage, { name: 'First' });
     const second = createTestWallet(chain.rpcUrl, chain.wallet().keypair, { name: 'Second' });
     await second.install(one.page);
@@ -47,24 +47,27 @@ void t.test('states of the subscribe page', async (t) => {
     await look(t, one, 'several');
   });
 
-  await t.test('a wallet that signs no transactions is named, with the reason', async (t) => {
+  await t.test('a wallet that cannot sign transactions is named, with the reason', async (t) => {
     const one = await scene(stage, { features: ['signMessage'] });
     await one.sees('it signs no Solana transactions');
     await look(t, one, 'obstacle');
   });
 
-  await t.test('a service that cannot be reached is told, and tried again', async (t) => {
-    const one = await scene(stage);
-    await one.page.route('**/auth/nonce', (route) => route.abort());
-    await one.press();
-    await one.sees('cannot be reached');
-    await look(t, one, 'unreachable');
-    await one.page.unrouteAll();
-    await one.press();
-    await one.sees(subscribed);
-  });
+  await t.test(
+    'a service that cannot be reached is reported, and can be tried again',
+    async (t) => {
+      const one = await scene(stage);
+      await one.page.route('**/auth/nonce', (route) => route.abort());
+      await one.press();
+      await one.sees('cannot be reached');
+      await look(t, one, 'unreachable');
+      await one.page.unrouteAll();
+      await one.press();
+      await one.sees(subscribed);
+    },
+  );
 
-  await t.test('a sign-in that is not accepted is told', async (t) => {
+  await t.test('the page reports a sign-in that the service does not accept', async (t) => {
     const one = await scene(stage, { features: ['signMessage', 'signTransaction'] });
     // The page sends the message with another account's signature.
     await one.page.route('**/auth/verify', (route) => {
@@ -76,7 +79,7 @@ void t.test('states of the subscribe page', async (t) => {
     await look(t, one, 'not-accepted');
   });
 
-  await t.test('a transaction that the network refused is told', async (t) => {
+  await t.test('the page reports a transaction that the network refused', async (t) => {
     const one = await scene(stage, {
       beforeSigning: async () => {
         await chain.rpc('surfnet_setAccount', one.wallet.address, { lamports: 5000 });
@@ -129,7 +132,7 @@ void t.test('states of the subscribe page', async (t) => {
       await one.sees(text);
     });
 
-  await t.test('a page that waits for the wallet can stop and begin again', async (t) => {
+  await t.test('a user can stop waiting for the wallet and start again', async (t) => {
     const one = await scene(stage, { holds: 'sign' });
     await one.press();
     await one.sees('Confirm the subscription in');
@@ -142,7 +145,7 @@ void t.test('states of the subscribe page', async (t) => {
     t.equal(await one.registrations(), 1);
   });
 
-  await t.test('a switched account of the wallet starts over', async (t) => {
+  await t.test('switching the account of the wallet restarts the page', async (t) => {
     const one = await scene(stage, { holds: 'sign' });
     await one.press();
     await one.sees('Confirm the subscription in');
@@ -155,45 +158,48 @@ void t.test('states of the subscribe page', async (t) => {
     t.equal(await one.registrations(), 1, 'of the new account');
   });
 
-  await t.test('a lock or switch of the wallet changes nothing about what was paid', async (t) => {
-    const one = await scene(stage);
-    const { page, wallet } = one;
-    const letGo = await holdRequests(one, '**/subscriber/transactions');
-    await one.press();
-    await one.sees('Sending your transaction');
-    await wallet.lock(page);
-    await wallet.switchAccount(page, chain.wallet().keypair);
-    letGo();
-    await one.sees('Paid until');
-    await wallet.switchAccount(page, chain.wallet().keypair);
-    t.match(await page.locator('.panel').innerText(), subscribed);
-    t.notMatch(
-      await page.locator('.panel').innerText(),
-      /Nothing was paid|switched|Subscribe and pay with/,
-    );
-    await look(t, one, 'switched-later');
-    await wallet.switchAccount(page, one.keypair);
-    t.equal(await one.registrations(), 1);
-    await page.goto('/account');
-    await page.getByRole('button', { name: /^Sign in with/ }).click();
-    const cancel = page.getByRole('button', { name: /^Cancel subscription/ });
-    await cancel.waitFor();
-    await wallet.lock(page);
-    const go = await holdRequests(one, '**/subscriber/transactions');
-    await cancel.click();
-    await one.sees('Waiting for the network');
-    t.equal(wallet.asked.filter((what) => what === 'connect').length, 3, 'asked to unlock');
-    await wallet.switchAccount(page, chain.wallet().keypair);
-    go();
-    await one.sees('Cancelled. Nothing more is collected');
-    await one.sees('Your wallet switched accounts');
-    await look(t, one, 'account-switched-later');
-    await page.getByRole('button', { name: 'Sign in again' }).click();
-    await page.getByRole('button', { name: /^Sign in with/ }).waitFor();
-  });
+  await t.test(
+    'a wallet that locks or switches after sending does not change what was paid',
+    async (t) => {
+      const one = await scene(stage);
+      const { page, wallet } = one;
+      const letGo = await holdRequests(one, '**/subscriber/transactions');
+      await one.press();
+      await one.sees('Sending your transaction');
+      await wallet.lock(page);
+      await wallet.switchAccount(page, chain.wallet().keypair);
+      letGo();
+      await one.sees('Paid until');
+      await wallet.switchAccount(page, chain.wallet().keypair);
+      t.match(await page.locator('.panel').innerText(), subscribed);
+      t.notMatch(
+        await page.locator('.panel').innerText(),
+        /Nothing was paid|switched|Subscribe and pay with/,
+      );
+      await look(t, one, 'switched-later');
+      await wallet.switchAccount(page, one.keypair);
+      t.equal(await one.registrations(), 1);
+      await page.goto('/account');
+      await page.getByRole('button', { name: /^Sign in with/ }).click();
+      const cancel = page.getByRole('button', { name: /^Cancel subscription/ });
+      await cancel.waitFor();
+      await wallet.lock(page);
+      const go = await holdRequests(one, '**/subscriber/transactions');
+      await cancel.click();
+      await one.sees('Waiting for the network');
+      t.equal(wallet.asked.filter((what) => what === 'connect').length, 3, 'asked to unlock');
+      await wallet.switchAccount(page, chain.wallet().keypair);
+      go();
+      await one.sees('Cancelled. Nothing more is collected');
+      await one.sees('Your wallet switched accounts');
+      await look(t, one, 'account-switched-later');
+      await page.getByRole('button', { name: 'Sign in again' }).click();
+      await page.getByRole('button', { name: /^Sign in with/ }).waitFor();
+    },
+  );
 
   await t.test(
-    'a wallet without enough USDC sees where to send it, and subscribes once it is there',
+    'a wallet without enough USDC is shown where to send it, and can then subscribe',
     async (t) => {
       const one = await scene(stage, {}, { gifts: { usdc: 3_000_000n } });
       await one.press();
@@ -219,7 +225,7 @@ void t.test('states of the subscribe page', async (t) => {
     },
   );
 
-  await t.test('a wallet is told of the approval that it loses before it signs', async (t) => {
+  await t.test('a wallet is shown before it signs which approval it loses', async (t) => {
     const one = await scene(stage, {}, { width: 390 });
     const delegate = chain.wallet().keypair.publicKey.toBase58();
     await approveForeign(stage, one, delegate);
@@ -233,7 +239,7 @@ void t.test('states of the subscribe page', async (t) => {
     t.equal(await one.delegate(), one.authority);
   });
 
-  await t.test('a wallet without enough SOL sees the missing amount', async (t) => {
+  await t.test('a wallet without enough SOL is shown the missing amount', async (t) => {
     const one = await scene(stage, {}, { gifts: { lamports: 1_000_000n }, dark: true });
     await one.press();
     await one.sees('Your wallet needs more');
@@ -259,23 +265,29 @@ void t.test('states of the subscribe page', async (t) => {
     },
   );
 
-  await t.test('a wallet that signs another transaction is refused', async (t) => {
-    const one = await scene(stage, { signsSomethingElse: true });
-    await one.press();
-    await one.sees('Your wallet changed the transaction');
-    t.equal(await one.registrations(), 0);
-    await look(t, one, 'changed');
-  });
+  await t.test(
+    'the page refuses a transaction that the wallet exchanged for another one',
+    async (t) => {
+      const one = await scene(stage, { signsSomethingElse: true });
+      await one.press();
+      await one.sees('Your wallet changed the transaction');
+      t.equal(await one.registrations(), 0);
+      await look(t, one, 'changed');
+    },
+  );
 
-  await t.test('a wallet may append assertions', async (t) => {
-    await putAssertionProgram(chain.rpcUrl);
-    const one = await scene(stage, { appendsAssertion: true });
-    await one.press();
-    await one.sees(subscribed);
-    t.equal(await one.registrations(), 1);
-  });
+  await t.test(
+    'the page accepts a transaction to which the wallet appended assertions',
+    async (t) => {
+      await putAssertionProgram(chain.rpcUrl);
+      const one = await scene(stage, { appendsAssertion: true });
+      await one.press();
+      await one.sees(subscribed);
+      t.equal(await one.registrations(), 1);
+    },
+  );
 
-  await t.test('a wallet signs messages and sends by itself', async (t) => {
+  await t.test('a wallet that only sends by itself signs in and subscribes', async (t) => {
     const one = await scene(stage, { features: ['signMessage', 'signAndSendTransaction'] });
     await one.press();
     await one.sees(subscribed);
@@ -285,7 +297,7 @@ void t.test('states of the subscribe page', async (t) => {
   });
 
   await t.test(
-    'a wallet that fails after it has sent has paid, and the page sees it',
+    'the page finds the payment when the wallet reports an error after sending',
     async (t) => {
       const one = await scene(stage, {
         features: ['signMessage', 'signAndSendTransaction'],
@@ -302,7 +314,7 @@ void t.test('states of the subscribe page', async (t) => {
   );
 
   await t.test(
-    'a wallet that fails without sending has not paid, once that is certain',
+    'the page reports an unsent payment once it is certain that nothing was paid',
     async (t) => {
       const one = await scene(stage, {
         features: ['signMessage', 'signAndSendTransaction'],
@@ -325,43 +337,51 @@ void t.test('states of the subscribe page', async (t) => {
     },
   );
 
-  await t.test('while a request may have been sent, no later refusal says otherwise', async (t) => {
-    const one = await scene(stage, {
-      features: ['signMessage', 'signAndSendTransaction'],
-      rejects: 'sign',
-      rejection: 'Something failed',
-      throws: 'failure',
-    });
-    await one.press();
-    await one.sees('Looking whether your transaction was sent all the same');
-    await one.page.getByRole('button', { name: 'Stop waiting' }).click();
-    Object.assign(one.wallet.switches, {
-      rejection: 'User rejected the request.',
-      throws: 'refusal',
-    });
-    await one.page.getByRole('button', { name: 'Subscribe and pay', exact: true }).click();
-    await one.sees('You declined in your wallet. It is not certain yet whether anything was paid.');
-    await look(t, one, 'unsure');
-  });
-
-  await t.test('a wallet whose transaction lapsed sends the next one by itself', async (t) => {
-    const one = await scene(stage, {
-      features: ['signMessage', 'signTransaction', 'signAndSendTransaction'],
-      beforeSigning: async () => {
-        chain.mineBlocks(200);
-      },
-    });
-    await one.press();
-    await one.sees('The request expired');
-    one.wallet.switches.beforeSigning = undefined;
-    await one.page.getByRole('button', { name: 'Try again' }).click();
-    await one.sees(subscribed);
-    t.same(one.wallet.asked.slice(2), ['signTransaction', 'signAndSendTransaction']);
-    t.equal(await one.registrations(), 1);
-  });
+  await t.test(
+    'a later refusal does not hide that an earlier request may have been sent',
+    async (t) => {
+      const one = await scene(stage, {
+        features: ['signMessage', 'signAndSendTransaction'],
+        rejects: 'sign',
+        rejection: 'Something failed',
+        throws: 'failure',
+      });
+      await one.press();
+      await one.sees('Looking whether your transaction was sent all the same');
+      await one.page.getByRole('button', { name: 'Stop waiting' }).click();
+      Object.assign(one.wallet.switches, {
+        rejection: 'User rejected the request.',
+        throws: 'refusal',
+      });
+      await one.page.getByRole('button', { name: 'Subscribe and pay', exact: true }).click();
+      await one.sees(
+        'You declined in your wallet. It is not certain yet whether anything was paid.',
+      );
+      await look(t, one, 'unsure');
+    },
+  );
 
   await t.test(
-    'a subscription that landed while the page was closed is registered once, by the keeper or by the next visit',
+    'after a lapse a wallet that can send sends its next transaction itself',
+    async (t) => {
+      const one = await scene(stage, {
+        features: ['signMessage', 'signTransaction', 'signAndSendTransaction'],
+        beforeSigning: async () => {
+          chain.mineBlocks(200);
+        },
+      });
+      await one.press();
+      await one.sees('The request expired');
+      one.wallet.switches.beforeSigning = undefined;
+      await one.page.getByRole('button', { name: 'Try again' }).click();
+      await one.sees(subscribed);
+      t.same(one.wallet.asked.slice(2), ['signTransaction', 'signAndSendTransaction']);
+      t.equal(await one.registrations(), 1);
+    },
+  );
+
+  await t.test(
+    'a subscription that landed while its page was closed is registered once',
     async (t) => {
       const one = await scene(stage, { features: ['signMessage', 'signAndSendTransaction'] });
       await one.page.route('**/subscriber/subscriptions', (route) => route.abort());

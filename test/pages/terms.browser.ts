@@ -26,7 +26,7 @@ async function visit(stage: Stage, gifts?: { usdc: bigint }) {
   return { page, faults, line, offer, account };
 }
 
-void t.test('trial, discount and pause', async (t) => {
+void t.test('the pages show trials, discounts and pauses', async (t) => {
   const stage = await startStage(t);
   const { served } = stage;
   const { sql } = served;
@@ -43,45 +43,48 @@ void t.test('trial, discount and pause', async (t) => {
       select amount_gross from payments where plan_id = ${planId}`
     ).map(({ amountGross }) => amountGross);
 
-  await t.test('a trial has no payment; its end and the first payment are shown', async (t) => {
-    const plan = await stage.plan({ trialHours: 168 });
-    const { page, faults, line, offer, account } = await visit(stage);
-    await offer(`/s/${plan.id}`);
-    await line('Free trial, once per wallet', '7 days');
-    // Of the period of 730 hours, 562 are left after the trial.
-    await line(' to ', '7.70 USDC');
-    await line('Then every month, from', '10.00 USDC');
-    await page.getByText('Counted as 30 days 10 hours').waitFor();
-    await inspect(t, page, 'terms-trial-offer');
-    await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
-    await page.getByText('You are subscribed').waitFor();
-    await page.getByText('Free until').waitFor();
-    await inspect(t, page, 'terms-trial-done');
-    await account();
-    await line('Next payment', '7.70 USDC');
-    await page.getByText('Free until').waitFor();
-    await inspect(t, page, 'terms-trial-account');
-    t.ok((await subscriptionOf(plan.id)).trialEndsAt);
-    t.same(await paid(plan.id), []);
+  await t.test(
+    'in a trial the page shows no payment, but the trial’s end and the first payment',
+    async (t) => {
+      const plan = await stage.plan({ trialHours: 168 });
+      const { page, faults, line, offer, account } = await visit(stage);
+      await offer(`/s/${plan.id}`);
+      await line('Free trial, once per wallet', '7 days');
+      // 562 of the period's 730 hours are left after the trial.
+      await line(' to ', '7.70 USDC');
+      await line('Then every month, from', '10.00 USDC');
+      await page.getByText('Counted as 30 days 10 hours').waitFor();
+      await inspect(t, page, 'terms-trial-offer');
+      await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
+      await page.getByText('You are subscribed').waitFor();
+      await page.getByText('Free until').waitFor();
+      await inspect(t, page, 'terms-trial-done');
+      await account();
+      await line('Next payment', '7.70 USDC');
+      await page.getByText('Free until').waitFor();
+      await inspect(t, page, 'terms-trial-account');
+      t.ok((await subscriptionOf(plan.id)).trialEndsAt);
+      t.same(await paid(plan.id), []);
 
-    // The same wallet on another plan with a trial: before a signature the page shows that it
-    // gets none.
-    const second = await stage.plan({ trialHours: 48 });
-    await offer(`/s/${second.id}`);
-    await line('Free trial, once per wallet', '2 days');
-    await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
-    await page.getByText('you pay 10.00 USDC when you subscribe').waitFor();
-    await line('Today', '10.00 USDC');
-    await inspect(t, page, 'terms-no-trial');
-    t.same(await sql`select 1 from subscriptions where plan_id = ${second.id}`, []);
-    await page.getByRole('button', { name: 'Subscribe and pay', exact: true }).click();
-    await page.getByText('Paid until').waitFor();
-    t.same(await paid(second.id), [10_000_000n]);
-    t.same(faults, []);
-  });
+      // The same wallet, on another plan with a trial. Before a signature, the page shows that the
+      // wallet gets no trial.
+      const second = await stage.plan({ trialHours: 48 });
+      await offer(`/s/${second.id}`);
+      await line('Free trial, once per wallet', '2 days');
+      await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
+      await page.getByText('you pay 10.00 USDC when you subscribe').waitFor();
+      await line('Today', '10.00 USDC');
+      await inspect(t, page, 'terms-no-trial');
+      t.same(await sql`select 1 from subscriptions where plan_id = ${second.id}`, []);
+      await page.getByRole('button', { name: 'Subscribe and pay', exact: true }).click();
+      await page.getByText('Paid until').waitFor();
+      t.same(await paid(second.id), [10_000_000n]);
+      t.same(faults, []);
+    },
+  );
 
   await t.test(
-    'a wallet that cancelled in its trial buys again, for the rest of the running period',
+    'a wallet that cancelled in its trial can pay for the rest of the running period',
     async (t) => {
       const plan = await stage.plan({ trialHours: 168 });
       const { page, faults, line, offer, account } = await visit(stage);
@@ -100,7 +103,7 @@ void t.test('trial, discount and pause', async (t) => {
       });
       await offer(`/s/${plan.id}`);
       await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
-      // Of the period of 730 hours, 230 are left. Nothing is signed before this is shown.
+      // 230 of the period's 730 hours are left. Nothing is signed before the page shows this.
       const subscribe = page.getByRole('button', { name: 'Subscribe and pay', exact: true });
       await subscribe.waitFor();
       await line('Today', '3.15 USDC');
@@ -120,7 +123,7 @@ void t.test('trial, discount and pause', async (t) => {
     },
   );
 
-  await t.test('a wallet that has a free trial left is told so before it signs', async (t) => {
+  await t.test('a wallet with an unused free trial sees it before it signs', async (t) => {
     const plan = await stage.plan();
     const { page, faults, line, offer } = await visit(stage);
     await offer(`/s/${plan.id}`);
@@ -150,7 +153,7 @@ void t.test('trial, discount and pause', async (t) => {
     t.same(faults, []);
   });
 
-  await t.test('a discount is in the offer, the payment and the next payment', async (t) => {
+  await t.test('a discount is shown in the offer, the payment and the next payment', async (t) => {
     const plan = await stage.plan();
     const body = { planId: plan.id, discount: { percentOff: 25, periods: 3 } };
     const path = `/merchant/apps/${appId}/checkout-sessions`;
@@ -175,7 +178,7 @@ void t.test('trial, discount and pause', async (t) => {
   });
 
   await t.test(
-    'a paused subscription announces no payment, and announces it again afterwards',
+    'the account page hides the next payment while paused and shows it again after unpausing',
     async (t) => {
       const plan = await stage.plan();
       const { page, faults, line, offer, account } = await visit(stage);

@@ -6,27 +6,30 @@ import { INTERNAL, paysAndCancels, walletRows } from '../fixtures/wallet-rows.ts
 
 t.teardown(closeBrowser);
 
-void t.test('each wallet subscribes, pays and cancels, or is told why not', async (t) => {
-  const stage = await startStage(t);
-  const { id: planId } = await stage.plan();
-  for (const width of [1280, 390])
-    for (const [name, { switches, before, then, told, asked }] of Object.entries(walletRows))
-      await t.test(`${name}, ${width} pixels`, async (t) => {
-        const one = await scene(stage, switches(stage), { planId, width });
-        await before?.(stage, one);
-        await one.press();
-        await then?.(t, one);
-        if (told !== undefined) {
-          await one.sees(told.text);
-          t.same(one.wallet.asked, told.asked);
-          t.equal(await one.registrations(), 0);
-          t.notMatch(await one.page.locator('.notice').innerText(), INTERNAL, 'words for buyers');
-          if (width === 1280) await look(t, one, `wallet-${name.replaceAll(/[^a-z0-9]+/g, '-')}`);
-          return;
-        }
-        await one.sees(subscribed);
-        t.same(one.wallet.asked, ['connect', ...(asked ?? ['signIn', 'signTransaction'])]);
-        await paysAndCancels(t, stage, one);
-        t.same(one.faults, []);
-      });
-});
+void t.test(
+  'each known wallet subscribes, pays and cancels, or the page says why it cannot',
+  async (t) => {
+    const stage = await startStage(t);
+    const { id: planId } = await stage.plan();
+    for (const width of [1280, 390])
+      for (const [name, { switches, before, then, told, asked }] of Object.entries(walletRows))
+        await t.test(`the wallet ${name} works on the pages, ${width} pixels`, async (t) => {
+          const one = await scene(stage, switches(stage), { planId, width });
+          await before?.(stage, one);
+          await one.press();
+          await then?.(t, one);
+          if (told !== undefined) {
+            await one.sees(told.text);
+            t.same(one.wallet.asked, told.asked);
+            t.equal(await one.registrations(), 0);
+            t.notMatch(await one.page.locator('.notice').innerText(), INTERNAL, 'words for buyers');
+            if (width === 1280) await look(t, one, `wallet-${name.replaceAll(/[^a-z0-9]+/g, '-')}`);
+            return;
+          }
+          await one.sees(subscribed);
+          t.same(one.wallet.asked, ['connect', ...(asked ?? ['signIn', 'signTransaction'])]);
+          await paysAndCancels(t, stage, one);
+          t.same(one.faults, []);
+        });
+  },
+);

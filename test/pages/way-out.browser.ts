@@ -4,7 +4,7 @@ import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
 
 t.teardown(closeBrowser);
 
-void t.test('pages that do not start have a way out', async (t) => {
+void t.test('a page that does not start offers a way to continue', async (t) => {
   const stage = await startStage(t, { keeper: false });
   const { id } = await stage.plan();
   const pages = [
@@ -14,26 +14,29 @@ void t.test('pages that do not start have a way out', async (t) => {
   ];
 
   for (const { url, fact } of pages)
-    await t.test(`${url.split('/')[1]}: the script does not arrive`, async (t) => {
-      const { page } = await stage.open({
-        prepare: async (page) => {
-          await page.route('**/assets/*.js', (route) => route.abort());
-        },
-      });
-      await page.goto(url);
-      const late = page.getByRole('heading', { name: 'This page has not started' });
-      await page.getByText('Loading…').waitFor();
-      await late.waitFor();
-      await page.getByText(fact).waitFor();
-      await inspect(t, page, `not-started-${url.split('/')[1]}`);
-      await page.unroute('**/assets/*.js');
-      await page.getByRole('link', { name: 'Load the page again' }).click();
-      // A script that starts replaces it.
-      await late.waitFor({ state: 'detached' });
-      await page.getByText('Loading…').waitFor({ state: 'detached' });
-    });
+    await t.test(
+      `${url.split('/')[1]}: a page whose script does not load explains what to do`,
+      async (t) => {
+        const { page } = await stage.open({
+          prepare: async (page) => {
+            await page.route('**/assets/*.js', (route) => route.abort());
+          },
+        });
+        await page.goto(url);
+        const late = page.getByRole('heading', { name: 'This page has not started' });
+        await page.getByText('Loading…').waitFor();
+        await late.waitFor();
+        await page.getByText(fact).waitFor();
+        await inspect(t, page, `not-started-${url.split('/')[1]}`);
+        await page.unroute('**/assets/*.js');
+        await page.getByRole('link', { name: 'Load the page again' }).click();
+        // A script that starts replaces it.
+        await late.waitFor({ state: 'detached' });
+        await page.getByText('Loading…').waitFor({ state: 'detached' });
+      },
+    );
 
-  await t.test('too many pages from one address', async (t) => {
+  await t.test('an address that loads too many pages gets a page that says so', async (t) => {
     const { page } = await stage.open({ refusals: true });
     let status = 200;
     // The window's own address, which the browser's requests have.

@@ -10,7 +10,7 @@ import {
 } from '../fixtures/program.ts';
 
 void t.test(
-  'an account is created with the rent the chain asks: by the rate and both thresholds there have been',
+  'an account is created with exactly the rent of the chain, by its rate and threshold',
   async (t) => {
     for (const [rate, threshold] of [
       [6960n, 1],
@@ -37,7 +37,7 @@ void t.test(
   },
 );
 
-void t.test('a threshold that cannot be computed with is refused, not guessed', async (t) => {
+void t.test('a rent threshold that the program cannot use is refused', async (t) => {
   const chain = startChain();
   chain.svm.setRent(new Rent(3480n, 3, 50));
   const merchant = newWallet(chain);

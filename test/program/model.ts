@@ -31,7 +31,7 @@ export interface Model {
   now: bigint;
   slot: bigint;
   plans: Map<number, PlanModel>;
-  /** By `plan:wallet`. */
+  /** Subscriptions by `plan:wallet`. */
   subscriptions: Map<string, SubscriptionModel>;
   /** The id of each wallet's open authority. */
   authorities: Map<number, bigint>;

@@ -130,7 +130,7 @@ void t.test('a subscription opened at the last second of a plan has that second'
   );
 });
 
-void t.test('a clock before the start of the period is 407', async (t) => {
+void t.test('a pull by a clock before the start of the period is 407', async (t) => {
   const scene = setScene();
   t.equal(pullAt(scene, -1n), 407);
   t.same(pullAt(scene, 2n * PERIOD), period(2n));
@@ -196,7 +196,7 @@ void t.test('the cancellation is capped one second past the end of the plan', as
 });
 
 void t.test(
-  'a clock before the start of the period: the cancellation still ends with it',
+  'a cancellation by a clock before the start of the period still takes effect at its end',
   async (t) => {
     const scene = setScene();
     setTime(scene, START - 10n);

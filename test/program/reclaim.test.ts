@@ -75,7 +75,7 @@ void t.test(
   },
 );
 
-void t.test('a receiver other than the recorded one is 130', async (t) => {
+void t.test('the excess rent goes to the recorded receiver only (130)', async (t) => {
   const scene = sponsored();
   lowerRent(scene);
   for (const account of [scene.authority, scene.key, scene.plan]) {

@@ -585,7 +585,7 @@ void t.test(
   },
 );
 
-void t.test('the forms of program 0.3.0 and 0.4.0 are refused', async (t) => {
+void t.test('instructions in the form of program 0.3.0 or 0.4.0 are refused', async (t) => {
   const scene = fork(base);
   const current = updatePlan(scene, merchant.publicKey, plan, {});
   const attempt = (changed: TransactionInstruction, signer: Keypair) =>
@@ -652,7 +652,7 @@ void t.test('Token-2022, its mints and its accounts are refused (105)', async (t
   t.equal(met, 4);
 });
 
-void t.test('a mint that is not initialized is 109', async (t) => {
+void t.test('an instruction with an uninitialized mint is 109', async (t) => {
   const entry = CASES.find(({ name }) => name === 'create_plan') as Case;
   const blank = fault(109, 'blank', ({ scene }) =>
     setAccount(scene, scene.mint, TOKEN_PROGRAM_ID, Buffer.alloc(82)),
@@ -677,7 +677,7 @@ void t.test('a pull to the account it comes from counts and moves nothing', asyn
   );
 });
 
-void t.test('unknown instructions and no data at all are 114', async (t) => {
+void t.test('an unknown instruction, or one without data, is 114', async (t) => {
   const known = new Set([0, 3, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 18, 0xe4]);
   for (let number = 0; number < 256; number++) {
     if (known.has(number)) continue;

@@ -136,7 +136,7 @@ void t.test('others cannot close a subscription in any state (130)', async (t) =
 });
 
 void t.test(
-  'the plan must be the subscription’s own (505), also when another one is closed or ended',
+  'a close names the subscription’s own plan (505), also when another plan is closed or ended',
   async (t) => {
     const scene = sponsored();
     const { sponsor, merchant, user, plan } = scene;
@@ -161,7 +161,7 @@ void t.test(
   },
 );
 
-void t.test('only subscriptions are closed by this instruction', async (t) => {
+void t.test('the close instruction refuses accounts that are not subscriptions', async (t) => {
   const scene = setScene({ endTs: START + PERIOD });
   setTime(scene, START + PERIOD + 1n);
   const whole = revoke(scene.merchant.publicKey, scene.plan, scene.merchant.publicKey);

@@ -469,7 +469,7 @@ void t.test(
 );
 
 void t.test(
-  "resume: the subscriber's (130), of this plan (505), not past its end (501), closed (516) or recreated (519)",
+  'resume is refused to others (130), of another plan (505) and past the end (501)',
   async (t) => {
     const scene = setScene({ endTs: START + PERIOD });
     const { subscriber, merchant, plan, stranger } = scene;
@@ -508,7 +508,7 @@ void t.test(
 );
 
 void t.test(
-  'resume asks for a live authority: 103 closed, 136 recreated, 130 of another, 125 for another mint',
+  'resume needs a live authority of the subscriber: 103 closed, 136 recreated, 130 another’s, 125 mint',
   async (t) => {
     const scene = setScene();
     const { subscriber, plan } = scene;

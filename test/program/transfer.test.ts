@@ -242,23 +242,26 @@ void t.test("the token program's own refusals reach the caller: 1, 4, 17", async
   }
 });
 
-void t.test('a revoked or replaced approval is 4 until it is given again', async (t) => {
-  const scene = setScene();
-  const { subscriber } = scene;
-  const ata = subscribersAta(scene);
-  must(scene, [subscriber], createRevokeInstruction(ata, subscriber.publicKey));
-  t.equal(keeperPulls(scene, { amount: 1n }), 4);
-  must(scene, [subscriber], initAuthority(scene, subscriber.publicKey));
-  t.equal(keeperPulls(scene, { amount: 1n }), undefined);
-  must(
-    scene,
-    [subscriber],
-    createApproveInstruction(ata, scene.stranger.publicKey, subscriber.publicKey, 5n),
-  );
-  t.equal(keeperPulls(scene, { amount: 1n }), 4);
-});
+void t.test(
+  'a pull with a revoked or replaced approval is 4 until the approval is given again',
+  async (t) => {
+    const scene = setScene();
+    const { subscriber } = scene;
+    const ata = subscribersAta(scene);
+    must(scene, [subscriber], createRevokeInstruction(ata, subscriber.publicKey));
+    t.equal(keeperPulls(scene, { amount: 1n }), 4);
+    must(scene, [subscriber], initAuthority(scene, subscriber.publicKey));
+    t.equal(keeperPulls(scene, { amount: 1n }), undefined);
+    must(
+      scene,
+      [subscriber],
+      createApproveInstruction(ata, scene.stranger.publicKey, subscriber.publicKey, 5n),
+    );
+    t.equal(keeperPulls(scene, { amount: 1n }), 4);
+  },
+);
 
-void t.test('a closed authority is 103, one created again 136', async (t) => {
+void t.test('a pull is 103 with a closed authority, 136 with one created again', async (t) => {
   const scene = setScene();
   const { subscriber } = scene;
   must(scene, [subscriber], closeAuthority(scene, subscriber.publicKey));
@@ -270,21 +273,24 @@ void t.test('a closed authority is 103, one created again 136', async (t) => {
   t.equal(keeperPulls(scene), 103);
 });
 
-void t.test("the subscriber's token account closed is 110, and so is the receiver's", async (t) => {
-  const scene = setScene();
-  const { subscriber, stranger } = scene;
-  const ata = subscribersAta(scene);
-  must(
-    scene,
-    [subscriber],
-    spend(ata, ataOf(stranger.publicKey, scene.mint), subscriber.publicKey, 100n * AMOUNT),
-    createCloseAccountInstruction(ata, subscriber.publicKey, subscriber.publicKey),
-  );
-  t.equal(keeperPulls(scene), 110);
-  const other = setScene();
-  removeAccount(other, ataOf(other.merchant.publicKey, other.mint));
-  t.equal(keeperPulls(other), 110);
-});
+void t.test(
+  'a pull is 110 when the token account of the subscriber or the receiver is closed',
+  async (t) => {
+    const scene = setScene();
+    const { subscriber, stranger } = scene;
+    const ata = subscribersAta(scene);
+    must(
+      scene,
+      [subscriber],
+      spend(ata, ataOf(stranger.publicKey, scene.mint), subscriber.publicKey, 100n * AMOUNT),
+      createCloseAccountInstruction(ata, subscriber.publicKey, subscriber.publicKey),
+    );
+    t.equal(keeperPulls(scene), 110);
+    const other = setScene();
+    removeAccount(other, ataOf(other.merchant.publicKey, other.mint));
+    t.equal(keeperPulls(other), 110);
+  },
+);
 
 void t.test(
   'a cancelled subscription is pulled until the period ends, then never (508)',
@@ -301,7 +307,7 @@ void t.test(
 );
 
 void t.test(
-  'a deleted plan is 516; one recreated, with the same terms or others, is 519',
+  'a pull is 516 after the plan was deleted, 519 after it was created again',
   async (t) => {
     const scene = setScene({ endTs: START + PERIOD });
     const { merchant } = scene;
@@ -326,31 +332,34 @@ void t.test(
   },
 );
 
-void t.test("another plan's subscription is 505 when the terms are the same", async (t) => {
-  const scene = setScene();
-  const { merchant, keeper, subscriber } = scene;
-  const terms = {
-    planId: 2n,
-    amount: AMOUNT,
-    periodHours: PERIOD_HOURS,
-    pullers: [keeper.publicKey],
-  };
-  must(scene, [merchant], createPlan(scene, merchant.publicKey, terms));
-  const [other] = planOf(merchant.publicKey, 2n);
-  t.equal(keeperSends(scene, withAccount(pullOf(scene), PULL.plan, other)), 505);
-  must(
-    scene,
-    [subscriber],
-    subscribe(scene, subscriber.publicKey, { ...scene.consent, planId: 2n }),
-  );
-  t.equal(
-    keeperSends(
+void t.test(
+  'a pull with another plan’s subscription is 505 when the terms are the same',
+  async (t) => {
+    const scene = setScene();
+    const { merchant, keeper, subscriber } = scene;
+    const terms = {
+      planId: 2n,
+      amount: AMOUNT,
+      periodHours: PERIOD_HOURS,
+      pullers: [keeper.publicKey],
+    };
+    must(scene, [merchant], createPlan(scene, merchant.publicKey, terms));
+    const [other] = planOf(merchant.publicKey, 2n);
+    t.equal(keeperSends(scene, withAccount(pullOf(scene), PULL.plan, other)), 505);
+    must(
       scene,
-      withAccount(pullOf(scene), PULL.subscription, subscriptionOf(other, subscriber.publicKey)),
-    ),
-    505,
-  );
-});
+      [subscriber],
+      subscribe(scene, subscriber.publicKey, { ...scene.consent, planId: 2n }),
+    );
+    t.equal(
+      keeperSends(
+        scene,
+        withAccount(pullOf(scene), PULL.subscription, subscriptionOf(other, subscriber.publicKey)),
+      ),
+      505,
+    );
+  },
+);
 
 void t.test(
   'a puller with a plan of the same terms cannot pull from the subscribers of another plan (505)',
@@ -383,7 +392,7 @@ void t.test('a pull of a subscription that does not exist is InvalidAccountOwner
 });
 
 void t.test(
-  'the delegator named must be the one of the subscription (130), the authority theirs (126)',
+  'a pull names the subscription’s delegator (130) and the authority of that delegator (126)',
   async (t) => {
     const scene = setScene();
     const other = newHolder(scene, AMOUNT);
@@ -400,7 +409,7 @@ void t.test(
   },
 );
 
-void t.test('another mint is 125, in any account', async (t) => {
+void t.test('a pull with another mint in any account is 125', async (t) => {
   const scene = setScene();
   const { subscriber, merchant } = scene;
   const worthless = Keypair.generate().publicKey;
@@ -455,7 +464,7 @@ void t.test('another mint is 125, in any account', async (t) => {
 });
 
 void t.test(
-  "money leaves the subscriber's associated token account only: 130 for another's, 108 for another of theirs",
+  'a pull takes money from the associated token account only: 130 for another owner’s, 108 for another',
   async (t) => {
     const scene = setScene();
     const delegate = authorityOf(scene.subscriber.publicKey, scene.mint);
@@ -489,37 +498,37 @@ void t.test('instruction data of any other length is 112', async (t) => {
   }
 });
 
+void t.test('stored terms and counts that the program never writes are refused', async (t) => {
+  const bothTerms = (scene: Scene, offset: number, value: bigint) => {
+    patchAccount(scene, scene.plan, 75 + offset, u64(value));
+    patchAccount(scene, scene.subscription, 107 + offset, u64(value));
+  };
+  for (const hours of [0n, 8761n, 2n ** 63n, U64_MAX / 3600n + 2n]) {
+    const scene = setScene();
+    bothTerms(scene, 8, hours);
+    t.equal(keeperPulls(scene), 402, `${hours} hours`);
+  }
+  const more = setScene();
+  patchAccount(more, more.subscription, 131, u64(AMOUNT + 1n));
+  t.equal(keeperPulls(more, { amount: 1n }), 116, 'more pulled than the plan allows');
+  const late = setScene();
+  const farAway = 2n ** 63n - 1n - PERIOD / 2n;
+  setTime(late, farAway);
+  patchAccount(late, late.subscription, 139, u64(farAway));
+  t.equal(keeperPulls(late, { amount: 1n }), 115, 'a period that ends after time does');
+});
+
 void t.test(
-  'terms and counts that the program itself never writes are refused, not computed with',
+  'a pull that names another account as the token program is refused (105)',
   async (t) => {
-    const bothTerms = (scene: Scene, offset: number, value: bigint) => {
-      patchAccount(scene, scene.plan, 75 + offset, u64(value));
-      patchAccount(scene, scene.subscription, 107 + offset, u64(value));
-    };
-    for (const hours of [0n, 8761n, 2n ** 63n, U64_MAX / 3600n + 2n]) {
-      const scene = setScene();
-      bothTerms(scene, 8, hours);
-      t.equal(keeperPulls(scene), 402, `${hours} hours`);
-    }
-    const more = setScene();
-    patchAccount(more, more.subscription, 131, u64(AMOUNT + 1n));
-    t.equal(keeperPulls(more, { amount: 1n }), 116, 'more pulled than the plan allows');
-    const late = setScene();
-    const farAway = 2n ** 63n - 1n - PERIOD / 2n;
-    setTime(late, farAway);
-    patchAccount(late, late.subscription, 139, u64(farAway));
-    t.equal(keeperPulls(late, { amount: 1n }), 115, 'a period that ends after time does');
+    const scene = setScene();
+    t.equal(
+      keeperSends(scene, withAccount(pullOf(scene), PULL.tokenProgram, scene.stranger.publicKey)),
+      105,
+    );
+    t.equal(
+      keeperSends(scene, withAccount(pullOf(scene), PULL.tokenProgram, TOKEN_PROGRAM_ID)),
+      undefined,
+    );
   },
 );
-
-void t.test('a plain token account is not the token program', async (t) => {
-  const scene = setScene();
-  t.equal(
-    keeperSends(scene, withAccount(pullOf(scene), PULL.tokenProgram, scene.stranger.publicKey)),
-    105,
-  );
-  t.equal(
-    keeperSends(scene, withAccount(pullOf(scene), PULL.tokenProgram, TOKEN_PROGRAM_ID)),
-    undefined,
-  );
-});

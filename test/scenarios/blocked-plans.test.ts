@@ -43,7 +43,7 @@ async function differences(stage: Stage, keepers = [stage.keeper.address]) {
 }
 
 void t.test(
-  'a plan without the keeper is blocked with one alert, and its subscriptions are paid once it is named',
+  'a plan without the keeper is blocked with one alert, and collected once it names the keeper',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -201,27 +201,30 @@ async function withTreasuries(t: Test, named: boolean) {
   return { stage, backup, plan, subscription, keeper };
 }
 
-void t.test('the next treasury that the plan names takes the fee', async (t) => {
-  const { stage, backup, subscription } = await withTreasuries(t, true);
-  await treasuryState(stage, 'frozen', stage.treasury.address);
-  stage.net.passSeconds(24 * HOUR);
-  await paid(stage, [subscription], 2);
-  t.match((await stage.payments(subscription))[1], {
-    amountGross: 5_000_000n,
-    platformFee: 50_000n,
-    amountNet: 4_950_000n,
-    feeOwed: 0n,
-    creditSpent: 0n,
-  });
-  t.equal(await stage.balance(backup.address), 50_001n);
-  await treasuryState(stage, 'initialized', stage.treasury.address);
-  stage.net.passSeconds(24 * HOUR);
-  await paid(stage, [subscription], 3);
-  t.equal(await stage.balance(backup.address), 50_001n, 'the preferred one again');
-  t.equal(await stage.balance(stage.treasury.address), 100_001n);
-  await stage.quiet();
-  t.same(await differences(stage), []);
-});
+void t.test(
+  'the next treasury that the plan names takes the fee when the first cannot receive',
+  async (t) => {
+    const { stage, backup, subscription } = await withTreasuries(t, true);
+    await treasuryState(stage, 'frozen', stage.treasury.address);
+    stage.net.passSeconds(24 * HOUR);
+    await paid(stage, [subscription], 2);
+    t.match((await stage.payments(subscription))[1], {
+      amountGross: 5_000_000n,
+      platformFee: 50_000n,
+      amountNet: 4_950_000n,
+      feeOwed: 0n,
+      creditSpent: 0n,
+    });
+    t.equal(await stage.balance(backup.address), 50_001n);
+    await treasuryState(stage, 'initialized', stage.treasury.address);
+    stage.net.passSeconds(24 * HOUR);
+    await paid(stage, [subscription], 3);
+    t.equal(await stage.balance(backup.address), 50_001n, 'the preferred one again');
+    t.equal(await stage.balance(stage.treasury.address), 100_001n);
+    await stage.quiet();
+    t.same(await differences(stage), []);
+  },
+);
 
 void t.test(
   'without a treasury that can receive, only the net is collected and the fee is recorded as owed',

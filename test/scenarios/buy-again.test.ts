@@ -40,7 +40,7 @@ const trialOf = (stage: ApiStage, plan: Plan, hours: number) =>
   stage.sql`update plans set trial_hours = ${hours} where id = ${plan.id}`;
 
 void t.test(
-  'a wallet back on day 10 of 30 after a cancelled trial resumes, registers, and pays 20 of the 30 days',
+  'a wallet that returns on day 10 of 30 after a cancelled trial resumes and pays for 20 days',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: AMOUNT, periodHours: HOURS });
@@ -115,7 +115,7 @@ void t.test(
 );
 
 void t.test(
-  '/resume of an ended record gives that transaction too, or CONFLICT; the relay registers it',
+  '/resume of an ended subscription gives its transaction or CONFLICT, and the relay registers it',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: AMOUNT, periodHours: HOURS });
@@ -152,7 +152,7 @@ void t.test(
 );
 
 void t.test(
-  'what was pulled in the running period is not pulled again, and a refunded period gives no access',
+  'a period that was pulled is not pulled again after a resume, and gives no access once refunded',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: AMOUNT, periodHours: HOURS });
@@ -205,7 +205,7 @@ void t.test(
 );
 
 void t.test(
-  'a live subscription that is cancelled, refunded and resumed has no access in the refunded period',
+  'a subscription that is cancelled, refunded and resumed has no access in the refunded period',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: AMOUNT, periodHours: HOURS });
@@ -235,7 +235,7 @@ void t.test(
 );
 
 void t.test(
-  'an account opened long before is charged from its registration, also one that the service offered',
+  'an account that was opened long before is charged from its registration on',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: AMOUNT, periodHours: HOURS });
@@ -261,7 +261,7 @@ void t.test(
 );
 
 void t.test(
-  'a forced end that is reinstated: the wallet registers again, and the paid period is not collected twice',
+  'after a reinstated forced end a new registration is not charged for the paid period again',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: AMOUNT, periodHours: HOURS });

@@ -15,7 +15,7 @@ for (const { title, lateSeconds } of [
   { title: 'just after the old period', lateSeconds: 180 },
   { title: 'two periods later', lateSeconds: 2 * WEEK * 3600 + 180 },
 ])
-  void t.test(`changed back, registered ${title}`, async (t) => {
+  void t.test(`a change back that is registered ${title} costs what it showed`, async (t) => {
     const stage = await startApiStage(t);
     const a = await stage.plan({ amount: AMOUNT, periodHours: WEEK });
     const { merchant, appId } = a;

@@ -8,7 +8,7 @@ import { startPlanChanges } from '../fixtures/plan-changes.ts';
 import { rowsOf } from '../fixtures/shown-terms.ts';
 
 const [OLD, NEW] = [100_000_000n, 120_000_000n];
-/** What the seconds between a payment and a change cost, at most. */
+/** Maximum cost of the seconds between a payment and a change. */
 const SECONDS = 10_000n;
 
 interface Shown {
@@ -45,70 +45,83 @@ async function registeredUnread(t: Test) {
   return { ...scene, first, second, paidThrough, relay, charged };
 }
 
-void t.test('a change now credits what the earlier registration has paid', async (t) => {
-  const { stage, buyer, plans, first, second, relay, charged, newest } = await registeredUnread(t);
-  const [, large] = plans as [Plan, Plan];
-  const shown = await relay(second, large, 'now');
-  t.ok(BigInt(shown.credit) > OLD - SECONDS, 'it is shown');
-  await stage.startKeeper();
-  await stage.until('registered', async () => (await rowsOf(stage, buyer)).length === 3);
-  await stage.quiet();
-  const [old] = await stage.payments(first);
-  t.equal(await charged(), NEW - old!.amountCredited!);
-  t.ok(OLD - old!.amountCredited! < SECONDS);
-  t.equal((await stage.payments(await newest(large))).length, 1);
-  t.same(await stage.payments(second), []);
-  t.same(await listCreditFaults(stage.sql), []);
-});
+void t.test(
+  'a change now credits what an earlier registration has paid, before a keeper reads the account',
+  async (t) => {
+    const { stage, buyer, plans, first, second, relay, charged, newest } =
+      await registeredUnread(t);
+    const [, large] = plans as [Plan, Plan];
+    const shown = await relay(second, large, 'now');
+    t.ok(BigInt(shown.credit) > OLD - SECONDS, 'it is shown');
+    await stage.startKeeper();
+    await stage.until('registered', async () => (await rowsOf(stage, buyer)).length === 3);
+    await stage.quiet();
+    const [old] = await stage.payments(first);
+    t.equal(await charged(), NEW - old!.amountCredited!);
+    t.ok(OLD - old!.amountCredited! < SECONDS);
+    t.equal((await stage.payments(await newest(large))).length, 1);
+    t.same(await stage.payments(second), []);
+    t.same(await listCreditFaults(stage.sql), []);
+  },
+);
 
-void t.test('a change at the end of the period waits for the end of the paid time', async (t) => {
-  const scene = await registeredUnread(t);
-  const { stage, buyer, plans, first, second, paidThrough, relay, charged, read, newest } = scene;
-  const [, large, other] = plans as [Plan, Plan, Plan];
-  const shown = await relay(second, large, 'period_end');
-  t.match(shown, { today: '0', credit: '0', startsAt: paidThrough.toISOString() });
-  await stage.startKeeper();
-  await stage.until('registered', async () => (await rowsOf(stage, buyer)).length === 3);
-  await stage.quiet();
-  t.equal(await charged(), 0n);
-  const third = await newest(large);
-  t.match(await read(third), { startsAt: paidThrough, credit: 0n });
-  t.match(await read(second), { paidThrough });
+void t.test(
+  'a change at the end of the period waits for the paid time of an earlier registration',
+  async (t) => {
+    const scene = await registeredUnread(t);
+    const { stage, buyer, plans, first, second, paidThrough, relay, charged, read, newest } = scene;
+    const [, large, other] = plans as [Plan, Plan, Plan];
+    const shown = await relay(second, large, 'period_end');
+    t.match(shown, { today: '0', credit: '0', startsAt: paidThrough.toISOString() });
+    await stage.startKeeper();
+    await stage.until('registered', async () => (await rowsOf(stage, buyer)).length === 3);
+    await stage.quiet();
+    t.equal(await charged(), 0n);
+    const third = await newest(large);
+    t.match(await read(third), { startsAt: paidThrough, credit: 0n });
+    t.match(await read(second), { paidThrough });
 
-  const last = await scene.change(third, other);
-  t.same(await stage.payments(third), []);
-  const [old] = await stage.payments(first);
-  t.ok(OLD - old!.amountCredited! < SECONDS, 'a further change credits it');
-  t.equal((await read(last)).credit, old!.amountCredited! - 60_000_000n);
-  t.equal(await charged(), 0n);
-  t.same(await listCreditFaults(stage.sql), []);
-});
+    const last = await scene.change(third, other);
+    t.same(await stage.payments(third), []);
+    const [old] = await stage.payments(first);
+    t.ok(OLD - old!.amountCredited! < SECONDS, 'a further change credits it');
+    t.equal((await read(last)).credit, old!.amountCredited! - 60_000_000n);
+    t.equal(await charged(), 0n);
+    t.same(await listCreditFaults(stage.sql), []);
+  },
+);
 
-void t.test('ended by force twice before a read: the paid time still counts', async (t) => {
-  const { stage, buyer, plans, second, relay, forceAndReinstate, register, ...scene } =
-    await registeredUnread(t);
-  const [, large] = plans as [Plan, Plan];
-  await forceAndReinstate(second);
-  const { body } = await register(second);
-  await relay(body.data, large, 'now');
-  await stage.startKeeper();
-  await stage.until('registered', async () => (await rowsOf(stage, buyer)).length === 4);
-  await stage.quiet();
-  const charged = await scene.charged();
-  t.ok(charged >= NEW - OLD && charged < NEW - OLD + SECONDS, `${charged}`);
-  t.same(await listCreditFaults(stage.sql), []);
-});
+void t.test(
+  'after two forced ends before a read, a change of plan still credits the paid time',
+  async (t) => {
+    const { stage, buyer, plans, second, relay, forceAndReinstate, register, ...scene } =
+      await registeredUnread(t);
+    const [, large] = plans as [Plan, Plan];
+    await forceAndReinstate(second);
+    const { body } = await register(second);
+    await relay(body.data, large, 'now');
+    await stage.startKeeper();
+    await stage.until('registered', async () => (await rowsOf(stage, buyer)).length === 4);
+    await stage.quiet();
+    const charged = await scene.charged();
+    t.ok(charged >= NEW - OLD && charged < NEW - OLD + SECONDS, `${charged}`);
+    t.same(await listCreditFaults(stage.sql), []);
+  },
+);
 
-void t.test('refunded before it was registered anew: the period gives no credit', async (t) => {
-  const { stage, buyer, plans, second, first, relay, charged } = await registeredUnread(t);
-  const [, large] = plans as [Plan, Plan];
-  await stage.sql`
+void t.test(
+  'a period that was refunded before the account was registered again gives no credit',
+  async (t) => {
+    const { stage, buyer, plans, second, first, relay, charged } = await registeredUnread(t);
+    const [, large] = plans as [Plan, Plan];
+    await stage.sql`
     update payments set amount_refunded = amount_net where subscription_id = ${first.id}`;
-  const shown = await relay(second, large, 'now');
-  t.match(shown, { today: String(NEW), credit: '0' });
-  await stage.startKeeper();
-  await stage.until('registered', async () => (await rowsOf(stage, buyer)).length === 3);
-  await stage.quiet();
-  t.equal(await charged(), NEW);
-  t.same(await listCreditFaults(stage.sql), []);
-});
+    const shown = await relay(second, large, 'now');
+    t.match(shown, { today: String(NEW), credit: '0' });
+    await stage.startKeeper();
+    await stage.until('registered', async () => (await rowsOf(stage, buyer)).length === 3);
+    await stage.quiet();
+    t.equal(await charged(), NEW);
+    t.same(await listCreditFaults(stage.sql), []);
+  },
+);

@@ -88,7 +88,7 @@ async function bothBooked(t: Test, stage: Stage, subscription: Subscription): Pr
 }
 
 void t.test(
-  'a second pull in a period is recorded with fee and alert and refundable; the next period is paid once',
+  'a second pull in a period is recorded with its fee and an alert, and can be refunded',
   async (t) => {
     const { stage, subscription, lost } = await forgotten(t);
     const said: Record<string, unknown>[] = [];

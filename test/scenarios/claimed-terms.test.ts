@@ -1,4 +1,5 @@
-// The wallet's own registration of what a keeper has registered: what it sets, and what stands.
+// A wallet registers what a keeper has already registered: which terms it sets, and which terms
+// stay.
 import t from 'tap';
 import { startApiStage } from '../fixtures/api-stage.ts';
 import {
@@ -20,25 +21,28 @@ async function start(t: Parameters<typeof startApiStage>[0], settings: object = 
   return { stage, plan, merchant };
 }
 
-void t.test('one trial per customer: a second wallet has none by its session', async (t) => {
-  const { stage, plan, merchant } = await start(t, { onePerCustomer: false });
-  const trial = { externalId: 'alice', trialHours: 48, allowSecond: true };
-  const one = await stage.buyer(plan);
-  const offer = await offerOf(one, { checkoutSessionId: (await merchant.session(trial)).id });
-  await stage.land(one.keypair, offer.transaction);
-  await registered(stage, one);
-  t.ok((await rowsOf(stage, one))[0]!.trialEndsAt);
-  const two = await stage.buyer(plan);
-  const session = await merchant.session(trial);
-  t.match(await standingOf(two, { session }), { usdcNeeded: '5000000', trialHours: null });
-  const pda = await stage.open(plan, two.keypair);
-  await registered(stage, two);
-  t.equal((await post(two, pda, { checkoutSessionId: session.id })).status, 201);
-  await stage.until('it is paid', async () => (await paid(stage, two)).length === 1);
-  t.match(await rowsOf(stage, two), [{ externalId: 'alice', trialEndsAt: null }]);
-});
+void t.test(
+  'a second wallet of the same customer gets no second trial from its session',
+  async (t) => {
+    const { stage, plan, merchant } = await start(t, { onePerCustomer: false });
+    const trial = { externalId: 'alice', trialHours: 48, allowSecond: true };
+    const one = await stage.buyer(plan);
+    const offer = await offerOf(one, { checkoutSessionId: (await merchant.session(trial)).id });
+    await stage.land(one.keypair, offer.transaction);
+    await registered(stage, one);
+    t.ok((await rowsOf(stage, one))[0]!.trialEndsAt);
+    const two = await stage.buyer(plan);
+    const session = await merchant.session(trial);
+    t.match(await standingOf(two, { session }), { usdcNeeded: '5000000', trialHours: null });
+    const pda = await stage.open(plan, two.keypair);
+    await registered(stage, two);
+    t.equal((await post(two, pda, { checkoutSessionId: session.id })).status, 201);
+    await stage.until('it is paid', async () => (await paid(stage, two)).length === 1);
+    t.match(await rowsOf(stage, two), [{ externalId: 'alice', trialEndsAt: null }]);
+  },
+);
 
-void t.test('ids of the checkout session stand', async (t) => {
+void t.test('ids that the wallet sets do not replace those of its checkout session', async (t) => {
   const { stage, plan, merchant } = await start(t, { ownIdsBySubscriber: true });
   const buyer = await stage.buyer(plan);
   const session = await merchant.session({ externalId: 'alice', trialHours: 48 });
@@ -57,24 +61,27 @@ void t.test('ids of the checkout session stand', async (t) => {
   t.same({ metadata, ownIdsFrom }, { metadata: {}, ownIdsFrom: 'checkout' });
 });
 
-void t.test('a session with a discount for more payments has other terms', async (t) => {
-  const { stage, plan, merchant } = await start(t);
-  const discounted = (periods: number) =>
-    merchant.session({ externalId: 'alice', discount: { percentOff: 50, periods } });
-  const buyer = await stage.buyer(plan);
-  const offer = await offerOf(buyer, { checkoutSessionId: (await discounted(1)).id });
-  const other = await discounted(12);
-  await stage.land(buyer.keypair, offer.transaction);
-  await registered(stage, buyer);
-  const { status, body } = await post(buyer, offer.subscriptionPda, {
-    checkoutSessionId: other.id,
-  });
-  t.equal(status, 409);
-  t.match(body.error?.message, (await rowsOf(stage, buyer))[0]!.id);
-  t.match(await merchant.read(other), { subscriptionId: null });
-});
+void t.test(
+  'a session with other discount terms cannot claim a registered subscription',
+  async (t) => {
+    const { stage, plan, merchant } = await start(t);
+    const discounted = (periods: number) =>
+      merchant.session({ externalId: 'alice', discount: { percentOff: 50, periods } });
+    const buyer = await stage.buyer(plan);
+    const offer = await offerOf(buyer, { checkoutSessionId: (await discounted(1)).id });
+    const other = await discounted(12);
+    await stage.land(buyer.keypair, offer.transaction);
+    await registered(stage, buyer);
+    const { status, body } = await post(buyer, offer.subscriptionPda, {
+      checkoutSessionId: other.id,
+    });
+    t.equal(status, 409);
+    t.match(body.error?.message, (await rowsOf(stage, buyer))[0]!.id);
+    t.match(await merchant.read(other), { subscriptionId: null });
+  },
+);
 
-void t.test('two claims with a trial at once: one trial', async (t) => {
+void t.test('of two concurrent claims with a trial only one gets the trial', async (t) => {
   const { stage, plan, merchant } = await start(t);
   const other = await stage.plan({ amount: 9_000_000n, merchant: plan.merchant });
   await stage.sql`update plans set app_id = ${plan.appId} where id = ${other.id}`;
@@ -83,9 +90,9 @@ void t.test('two claims with a trial at once: one trial', async (t) => {
     const pdas = [await stage.open(plan, buyer.keypair), await stage.open(other, buyer.keypair)];
     await registered(stage, buyer, 2);
     const claims = await Promise.all(
-      [plan, other].map(async ({ id: planId }, place) => {
+      [plan, other].map(async ({ id: planId }, index) => {
         const session = await merchant.session({ planId, trialHours: 48 });
-        return { planId, subscriptionPda: pdas[place]!, checkoutSessionId: session.id };
+        return { planId, subscriptionPda: pdas[index]!, checkoutSessionId: session.id };
       }),
     );
     const answers = await Promise.all(
@@ -102,7 +109,7 @@ void t.test('two claims with a trial at once: one trial', async (t) => {
 
 for (const inSession of [true, false])
   void t.test(
-    `a trial that the plan gets while the keeper waits, ${inSession ? 'in a' : 'without a'} session`,
+    `a trial that the plan gets while the keeper waits is given, ${inSession ? 'in a' : 'without a'} session`,
     async (t) => {
       const { stage, plan, merchant } = await start(t);
       const buyer = await stage.buyer(plan);

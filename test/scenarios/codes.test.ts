@@ -204,7 +204,7 @@ const cases: Record<string, Case> = {
 };
 
 void t.test(
-  'a pull that fails on chain is past due or an alert, by whose reason it is; other errors are neither',
+  'each pull that fails on chain makes the subscription past due or raises an alert, by its code',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const subscriptions = new Map<string, Subscription>();

@@ -190,7 +190,7 @@ void t.test('after three skipped periods only the current one is paid', async (t
 });
 
 void t.test(
-  'when the second transfer fails the first is reverted, and it is not the subscriber’s failure',
+  'a failed second transfer reverts the first and does not count as the subscriber’s failure',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan();
@@ -327,13 +327,13 @@ void t.test(
     }
     t.match(
       await stage.sql`select tx_signature, amount_gross, platform_fee, fee_owed, source, further from payments order by occurred_at, id`,
-      [1_000_000n, 500_000n, 3_500_000n].map((amountGross, place) => ({
-        txSignature: signatures[place],
+      [1_000_000n, 500_000n, 3_500_000n].map((amountGross, index) => ({
+        txSignature: signatures[index],
         amountGross,
         platformFee: 0n,
         feeOwed: amountGross / 100n,
         source: 'foreign',
-        further: place > 0,
+        further: index > 0,
       })),
     );
     t.same((await stage.row(subscription)).paidThrough, paid.paidThrough);

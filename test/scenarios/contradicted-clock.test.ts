@@ -26,8 +26,8 @@ async function aheadKeeper(t: Test, stage: Stage, { beside, bare = false }: Endp
     const addresses = params[0] as string[];
     if (addresses.join() === CLOCK_SYSVAR) reads += 1;
     const { value, ...rest } = result as { value: ({ data: [string, string] } | null)[] };
-    const told = value.map((account, place) => {
-      if (account === null || addresses[place] !== CLOCK_SYSVAR) return account;
+    const told = value.map((account, index) => {
+      if (account === null || addresses[index] !== CLOCK_SYSVAR) return account;
       const data = Buffer.from(account.data[0], 'base64');
       data.writeBigInt64LE(data.readBigInt64LE(32) + AHEAD, 32);
       return { ...account, data: [data.toString('base64'), 'base64'] };
@@ -65,7 +65,7 @@ type Before = 'paid' | 'credit' | 'trial' | 'no keeper';
 
 interface Scene extends Endpoints {
   readonly discount?: number;
-  /** What the period before was: without a payment on chain unless it was `paid`. */
+  /** State of the period before: without a payment on chain, unless it was `paid`. */
   readonly before?: Before;
 }
 
@@ -94,7 +94,7 @@ async function scene(t: Test, { discount = 0, before = 'paid', ...endpoints }: S
   return { stage, subscription, end, ...(await aheadKeeper(t, stage, endpoints)) };
 }
 
-void t.test('a payment below the whole amount is not signed, and is put off', async (t) => {
+void t.test('while clocks disagree, a payment below the full price is postponed', async (t) => {
   const { stage, subscription, turn } = await scene(t, { discount: 60, beside: true });
   // Under load the client may first have to confirm its readings again.
   await stage.until('it is put off', async () => {
@@ -115,12 +115,15 @@ void t.test('a payment below the whole amount is not signed, and is put off', as
   t.equal(new Set(starts).size, 2, 'one pull a period');
 });
 
-void t.test('the newest block of an endpoint without accounts contradicts too', async (t) => {
-  const { turn } = await scene(t, { discount: 60, beside: true, bare: true });
-  t.equal(await turn(), 0);
-});
+void t.test(
+  'a contradicting clock counts also from an endpoint that only shows its newest block',
+  async (t) => {
+    const { turn } = await scene(t, { discount: 60, beside: true, bare: true });
+    t.equal(await turn(), 0);
+  },
+);
 
-void t.test('a payment of the whole amount is signed, and no clock is read for it', async (t) => {
+void t.test('a payment of the full price is signed without reading a second clock', async (t) => {
   const { turn, clockReads } = await scene(t, { discount: 0, beside: true });
   const before = clockReads();
   t.equal(await turn(), 1);
@@ -128,14 +131,17 @@ void t.test('a payment of the whole amount is signed, and no clock is read for i
   t.ok(clockReads() - before <= 1);
 });
 
-void t.test('with one endpoint nothing changes', async (t) => {
-  const { turn } = await scene(t, { discount: 60, beside: false });
-  t.equal(await turn(), 1);
-});
+void t.test(
+  'with a single endpoint a payment below the full price is signed by its clock',
+  async (t) => {
+    const { turn } = await scene(t, { discount: 60, beside: false });
+    t.equal(await turn(), 1);
+  },
+);
 
 for (const before of ['credit', 'trial', 'no keeper'] as const)
   void t.test(
-    `a payment of the whole amount is not signed if the period before has room: ${before}`,
+    `while clocks disagree, no full payment is signed if the period before has room: ${before}`,
     async (t) => {
       const { stage, subscription, end, turn } = await scene(t, { before, beside: true });
       const balance = await stage.balance(subscription.wallet.address);
@@ -155,7 +161,7 @@ for (const before of ['credit', 'trial', 'no keeper'] as const)
   );
 
 void t.test(
-  'a first payment waits for the wallet by a clock that nobody contradicts',
+  'the two minutes before a first payment are measured by a clock that no endpoint contradicts',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });

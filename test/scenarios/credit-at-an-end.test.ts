@@ -18,7 +18,7 @@ async function changed(t: Test, when: 'now' | 'period_end', price = 10) {
   return { ...scene, keeper, large, first, second: await scene.change(first, small, when) };
 }
 
-void t.test('ended by force, twice: the credit and what it paid stay', async (t) => {
+void t.test('after two forced ends the credit and the time that it paid remain', async (t) => {
   const { stage, buyer, large, second, act, read, register, change, first } = await changed(
     t,
     'now',
@@ -60,7 +60,7 @@ void t.test('ended by force, twice: the credit and what it paid stay', async (t)
     'the next period',
   );
 
-  // What the credit paid for becomes a credit again in a change of plan.
+  // Time that the credit paid for becomes credit again in a change of plan.
   const back = await change(last, large);
   const [{ worth }] = await stage.sql<[{ worth: bigint }]>`
     select sum(amount_credited)::int8 as worth from payments p
@@ -71,26 +71,29 @@ void t.test('ended by force, twice: the credit and what it paid stay', async (t)
   t.equal((await stage.payments(first)).length, 1);
 });
 
-void t.test('ended by anyone else: registered again, the credit is there', async (t) => {
-  const { stage, second, act, read, register } = await changed(t, 'now');
-  t.equal((await act(second.id, 'cancel', { mode: 'period_end' })).status, 200);
-  stage.passHours(HOURS + 1);
-  await stage.until('it has ended', async () => (await read(second)).status === 'cancelled');
-  const { credit } = await read(second);
-  const finalized = (await stage.events(second)).find(({ type }) => type === 'cancel_finalized');
-  t.equal(finalized?.data.credit, String(credit), 'the event names what is left');
-  const { status, body } = await register(second);
-  t.equal(status, 201);
-  await stage.quiet();
-  const third = { ...second, id: body.data.id };
-  const [paid] = await stage.payments(third);
-  t.match(paid, { source: 'credit', amountGross: 0n }, 'the credit pays the running period');
-  t.match(await read(second), { credit: 0n });
-  t.match(await read(third), { credit: credit - paid!.creditSpent });
-  t.same(await listCreditFaults(stage.sql), []);
-});
+void t.test(
+  'after any other end, a new registration of the account gets the credit back',
+  async (t) => {
+    const { stage, second, act, read, register } = await changed(t, 'now');
+    t.equal((await act(second.id, 'cancel', { mode: 'period_end' })).status, 200);
+    stage.passHours(HOURS + 1);
+    await stage.until('it has ended', async () => (await read(second)).status === 'cancelled');
+    const { credit } = await read(second);
+    const finalized = (await stage.events(second)).find(({ type }) => type === 'cancel_finalized');
+    t.equal(finalized?.data.credit, String(credit), 'the event names what is left');
+    const { status, body } = await register(second);
+    t.equal(status, 201);
+    await stage.quiet();
+    const third = { ...second, id: body.data.id };
+    const [paid] = await stage.payments(third);
+    t.match(paid, { source: 'credit', amountGross: 0n }, 'the credit pays the running period');
+    t.match(await read(second), { credit: 0n });
+    t.match(await read(third), { credit: credit - paid!.creditSpent });
+    t.same(await listCreditFaults(stage.sql), []);
+  },
+);
 
-void t.test('a deferred start stays deferred', async (t) => {
+void t.test('a deferred start remains deferred after a forced end', async (t) => {
   const { stage, buyer, first, second, act, read, register } = await changed(t, 'period_end');
   const { startsAt } = await read(second);
   t.ok(startsAt !== null);
@@ -107,43 +110,53 @@ void t.test('a deferred start stays deferred', async (t) => {
   t.match(await read(third), { startsAt, replaces: first.id }, 'it stands for the replaced one');
 });
 
-void t.test('while a payment may spend the credit, nothing is taken over', async (t) => {
-  const { stage, keeper, second, act, read, register } = await changed(t, 'now', 95);
-  await keeper.stop();
-  const { credit } = await read(second);
-  stage.passHours(HOURS);
-  const { collect, taken } = stage.parts();
-  await collect();
-  t.match(taken, { length: 1 }, 'a payment is signed that spends the credit');
-  t.equal((await act(second.id, 'cancel', { mode: 'force' })).status, 200);
-  t.equal((await act(second.id, 'reinstate')).status, 200);
-  t.match(await register(second), { status: 409, body: { error: { message: /is under way/ } } });
-  t.match(await read(second), { credit });
-  stage.net.mineBlocks(200);
-  await stage.startKeeper();
-  await stage.until('the payment is known to be dead', async () => {
-    const [row] = await stage.sql`select 1 from payment_attempts where state = 'open'`;
-    return row === undefined;
-  });
-  const { status, body } = await register(second);
-  t.match({ status, body }, { status: 201, body: { data: { credit: String(credit) } } });
-});
+void t.test(
+  'an ended subscription’s credit is not taken over while a payment may still spend it',
+  async (t) => {
+    const { stage, keeper, second, act, read, register } = await changed(t, 'now', 95);
+    await keeper.stop();
+    const { credit } = await read(second);
+    stage.passHours(HOURS);
+    const { collect, taken } = stage.parts();
+    await collect();
+    t.match(taken, { length: 1 }, 'a payment is signed that spends the credit');
+    t.equal((await act(second.id, 'cancel', { mode: 'force' })).status, 200);
+    t.equal((await act(second.id, 'reinstate')).status, 200);
+    t.match(await register(second), { status: 409, body: { error: { message: /is under way/ } } });
+    t.match(await read(second), { credit });
+    stage.net.mineBlocks(200);
+    await stage.startKeeper();
+    await stage.until('the payment is known to be dead', async () => {
+      const [row] = await stage.sql`select 1 from payment_attempts where state = 'open'`;
+      return row === undefined;
+    });
+    const { status, body } = await register(second);
+    t.match({ status, body }, { status: 201, body: { data: { credit: String(credit) } } });
+  },
+);
 
-void t.test('changed back, and ended by force before a keeper has read the account', async (t) => {
-  const { stage, keeper, buyer, large, first, second, ask, ...scene } = await changed(t, 'now', 90);
-  await keeper.stop();
-  await stage.land(buyer.keypair, (await ask(second, large)).transaction);
-  const { status, body } = await scene.register(first);
-  t.equal(status, 201);
-  await scene.forceAndReinstate(body.data);
-  t.equal((await scene.register(first)).status, 201);
-  await stage.startKeeper();
-  await stage.quiet();
-  const last = await scene.newest(large);
-  t.match(await scene.read(last), { replaces: second.id, status: 'active' });
-  const [paid] = await stage.payments(last);
-  t.match(paid, { source: 'credit' }, 'the credit pays the rest of the period');
-  const access = await buyer.get<{ accessUntil: string | null }>(`subscriptions/${last.id}`);
-  t.ok(access.body.data.accessUntil !== null, 'which gives access');
-  t.same(await listCreditFaults(stage.sql), []);
-});
+void t.test(
+  'after a change back and a forced end before a read, the credit pays the rest of the period',
+  async (t) => {
+    const { stage, keeper, buyer, large, first, second, ask, ...scene } = await changed(
+      t,
+      'now',
+      90,
+    );
+    await keeper.stop();
+    await stage.land(buyer.keypair, (await ask(second, large)).transaction);
+    const { status, body } = await scene.register(first);
+    t.equal(status, 201);
+    await scene.forceAndReinstate(body.data);
+    t.equal((await scene.register(first)).status, 201);
+    await stage.startKeeper();
+    await stage.quiet();
+    const last = await scene.newest(large);
+    t.match(await scene.read(last), { replaces: second.id, status: 'active' });
+    const [paid] = await stage.payments(last);
+    t.match(paid, { source: 'credit' }, 'the credit pays the rest of the period');
+    const access = await buyer.get<{ accessUntil: string | null }>(`subscriptions/${last.id}`);
+    t.ok(access.body.data.accessUntil !== null, 'which gives access');
+    t.same(await listCreditFaults(stage.sql), []);
+  },
+);

@@ -9,7 +9,7 @@ import { startPlanChanges } from '../fixtures/plan-changes.ts';
 const GRACE = 73 * 3_600_000;
 
 void t.test(
-  'a registration beside the change: the wallet resumed the account itself',
+  'paid time that became credit gives no access to a parallel registration of the account',
   async (t) => {
     const { stage, plans, buyer, change, resume, registerAgain, read, access } =
       await startPlanChanges(t, [100, 1, 1]);
@@ -40,37 +40,46 @@ void t.test(
   },
 );
 
-void t.test('the registration that a change replaced, for the time to come', async (t) => {
-  const { stage, plans, buyer, change, resume, registerAgain, access } = await startPlanChanges(
-    t,
-    [100, 1, 1],
-  );
-  const [a, b, c] = plans as [Plan, Plan, Plan];
-  await stage.startKeeper();
-  const first = await buyer.buy();
-  await stage.quiet();
-  await change(first, b, 'period_end');
-  await resume(first);
-  await change(await registerAgain(first), c);
-  const { accessUntil } = await access(a);
-  t.ok(new Date(accessUntil!).getTime() < stage.net.now() + GRACE, 'access ends, with the grace');
-});
-
-for (const paidBy of ['keeper', 'credit'] as const)
-  void t.test(`an ended registration of the account, paid by ${paidBy}`, async (t) => {
-    const { stage, plans, buyer, change, forceAndReinstate, registerAgain, read, access } =
-      await startPlanChanges(t, [100, 40, 10]);
+void t.test(
+  'a second change ends the paid time of the replaced account that was registered again',
+  async (t) => {
+    const { stage, plans, buyer, change, resume, registerAgain, access } = await startPlanChanges(
+      t,
+      [100, 1, 1],
+    );
     const [a, b, c] = plans as [Plan, Plan, Plan];
     await stage.startKeeper();
-    const bought = await buyer.buy();
+    const first = await buyer.buy();
     await stage.quiet();
-    const first = paidBy === 'keeper' ? bought : await change(bought, b);
-    t.match(await stage.payments(first), [{ source: paidBy }]);
-    await forceAndReinstate(first);
-    const again = await registerAgain(first);
-    const third = await change(again, c);
-    t.ok((await read(third)).credit > 80_000_000n);
-    const { accessUntil } = await access(paidBy === 'keeper' ? a : b);
+    await change(first, b, 'period_end');
+    await resume(first);
+    await change(await registerAgain(first), c);
+    const { accessUntil } = await access(a);
     t.ok(new Date(accessUntil!).getTime() < stage.net.now() + GRACE, 'access ends, with the grace');
-    t.same(await listCreditFaults(stage.sql), []);
-  });
+  },
+);
+
+for (const paidBy of ['keeper', 'credit'] as const)
+  void t.test(
+    `a change ends the access of an ended registration of the account, paid by ${paidBy}`,
+    async (t) => {
+      const { stage, plans, buyer, change, forceAndReinstate, registerAgain, read, access } =
+        await startPlanChanges(t, [100, 40, 10]);
+      const [a, b, c] = plans as [Plan, Plan, Plan];
+      await stage.startKeeper();
+      const bought = await buyer.buy();
+      await stage.quiet();
+      const first = paidBy === 'keeper' ? bought : await change(bought, b);
+      t.match(await stage.payments(first), [{ source: paidBy }]);
+      await forceAndReinstate(first);
+      const again = await registerAgain(first);
+      const third = await change(again, c);
+      t.ok((await read(third)).credit > 80_000_000n);
+      const { accessUntil } = await access(paidBy === 'keeper' ? a : b);
+      t.ok(
+        new Date(accessUntil!).getTime() < stage.net.now() + GRACE,
+        'access ends, with the grace',
+      );
+      t.same(await listCreditFaults(stage.sql), []);
+    },
+  );

@@ -155,18 +155,21 @@ void t.test(
   },
 );
 
-void t.test('an endpoint that refuses connections is probed in the same way', async (t) => {
-  const database = await testDatabase(t);
-  const { sql } = database;
-  const receiver = await startReceiver(t, status(500));
-  const app = await seedApp(sql, receiver.url);
-  await queueDeliveries(sql, app, 50);
-  await runDispatcher(t, database);
-  await until(
-    async () => (await sql`select 1 from all_deliveries where attempts = 0 limit 1`).length === 0,
-  );
-  const [state] = await sql<{ attempts: bigint; pending: bigint }[]>`
+void t.test(
+  'an endpoint that refuses connections is probed by one request at a time',
+  async (t) => {
+    const database = await testDatabase(t);
+    const { sql } = database;
+    const receiver = await startReceiver(t, status(500));
+    const app = await seedApp(sql, receiver.url);
+    await queueDeliveries(sql, app, 50);
+    await runDispatcher(t, database);
+    await until(
+      async () => (await sql`select 1 from all_deliveries where attempts = 0 limit 1`).length === 0,
+    );
+    const [state] = await sql<{ attempts: bigint; pending: bigint }[]>`
     select sum(attempts) as attempts, count(*) filter (where status = 'pending') as pending from all_deliveries`;
-  t.match(state, { pending: 50n });
-  t.equal(receiver.requests.length, 50, 'each had its one attempt and none more');
-});
+    t.match(state, { pending: 50n });
+    t.equal(receiver.requests.length, 50, 'each had its one attempt and none more');
+  },
+);

@@ -120,7 +120,7 @@ void t.test(
     other.child.kill('SIGKILL');
     const before = await deliveryState(sql, id);
     t.match(before, { status: 'pending', attempts: 1 });
-    // When it resumes it gets a 200, or its own deadline has passed; it must record neither.
+    // When the process resumes, it gets a 200, or its deadline has passed. It must record neither.
     for (const response of held) response.end('ok');
     frozen.child.kill('SIGCONT');
     frozen.child.kill('SIGTERM');
@@ -131,7 +131,7 @@ void t.test(
 );
 
 void t.test(
-  'a worker whose clock is ten minutes fast or slow signs and schedules by the database clock',
+  'a dispatcher whose clock is ten minutes off signs and schedules by the database clock',
   besides,
   async (t) => {
     for (const minutes of [-10, 10]) {

@@ -59,7 +59,7 @@ void t.test(
     await sql.unsafe(`drop table events_${last}`);
     const made = await sql.begin(async (tx) => {
       await tx`update subscriptions set updated_at = now() where id = ${app.subscriptionId}`;
-      // As makeMonths() does, but without its limit on the wait for the lock.
+      // Does what makeMonths() does, but waits for the lock without a limit.
       const making = sql<{ name: string }[]>`select make_months() as name`.then(
         (rows) => rows.map(({ name }) => name),
         (error: unknown) => error,

@@ -150,8 +150,8 @@ async function queueing(
     const isAhead = ids.length > countRequests(receivers) + maxAhead;
     for (const app of isAhead ? [] : apps) {
       const first = ids.length;
-      const bodies = Array.from({ length: batch }, (_, place) =>
-        JSON.stringify({ number: first + place }),
+      const bodies = Array.from({ length: batch }, (_, index) =>
+        JSON.stringify({ number: first + index }),
       );
       ids.push(...(await queueBodies(sql, app, bodies)));
     }
@@ -211,14 +211,14 @@ void t.test(
       const isRight =
         status === 'delivered' ? statuses.at(-1) === 200 : status === 'failed' && attempts === 6;
       const closedAt = resendable.get(number) ?? [];
-      const unexplained = came.slice(1).filter((at, place) => {
+      const unexplained = came.slice(1).filter((at, index) => {
         const resent = closedAt.filter((time) => time <= at).length;
         const written = endedAt.filter((time) => time <= at).length;
         // A busy machine reports the end of a process and the arrival of a request late.
         const killed = kills.filter(
           ({ sentAt, endedAt }) => endedAt >= (came[0] ?? 0) && sentAt <= at,
         ).length;
-        return written + killed + resent < place + 1;
+        return written + killed + resent < index + 1;
       });
       return [
         ...(came.length === 0 ? [`${number} never came`] : []),

@@ -16,15 +16,15 @@ type Sickness = (accounts: Answered['value'], addresses: readonly string[]) => A
 
 const withoutAny: Sickness = (accounts) => accounts.map(() => null);
 const withoutAnyButClock: Sickness = (accounts, addresses) =>
-  accounts.map((account, place) => (addresses[place] === CLOCK_SYSVAR ? account : null));
+  accounts.map((account, index) => (addresses[index] === CLOCK_SYSVAR ? account : null));
 /** Every hundredth account is missing, a different one each time. */
 const withoutOneInAHundred = (): Sickness => {
   let read = 0;
   return (accounts) => accounts.map((account) => ((read += 1) % 100 === 0 ? null : account));
 };
 const aDayAhead: Sickness = (accounts, addresses) =>
-  accounts.map((account, place) => {
-    if (account === null || addresses[place] !== CLOCK_SYSVAR) return account;
+  accounts.map((account, index) => {
+    if (account === null || addresses[index] !== CLOCK_SYSVAR) return account;
     const data = Buffer.from(account.data[0], 'base64');
     data.writeBigInt64LE(data.readBigInt64LE(32) + 86_400n, 32);
     return { ...account, data: [data.toString('base64'), 'base64'] };
@@ -136,7 +136,7 @@ void t.test(
 
 for (const beside of [true, false])
   void t.test(
-    `an endpoint with slots of the far future, ${beside ? 'beside a good endpoint' : 'alone'}: none is stored, one alert`,
+    `an endpoint with far-future slots, ${beside ? 'beside a good one' : 'alone'}: no slot is stored, one alert`,
     async (t) => {
       const healthy: Sickness = (accounts) => accounts;
       const { stage, subscriptions, start, alerts } = await scene(t, healthy, 1_000_000_000);
@@ -150,7 +150,7 @@ for (const beside of [true, false])
   );
 
 void t.test(
-  'an endpoint with a clock a day ahead is not believed alone: nothing is collected and nothing ends, one alert',
+  'a single endpoint whose clock is a day ahead: nothing is collected or ended, one alert',
   async (t) => {
     const { stage, subscriptions, start, alerts } = await scene(t, aDayAhead);
     const keeper = await start(false);
@@ -162,7 +162,7 @@ void t.test(
 );
 
 void t.test(
-  'an endpoint without any account but the clock ends nothing alone, one alert',
+  'a single endpoint that returns no account but the clock: no subscription ends, one alert',
   async (t) => {
     const { stage, subscriptions, start, alerts } = await scene(t, withoutAnyButClock);
     const keeper = await start(false);
@@ -174,7 +174,7 @@ void t.test(
 );
 
 void t.test(
-  'an endpoint without any account but the clock ends nothing beside a good endpoint',
+  'an endpoint that returns no account but the clock, beside a good one: no subscription ends',
   async (t) => {
     const { stage, subscriptions, start } = await scene(t, withoutAnyButClock);
     await start(true);
@@ -185,7 +185,7 @@ void t.test(
 
 for (const beside of [true, false])
   void t.test(
-    `an endpoint without every hundredth account, ${beside ? 'beside a good endpoint' : 'alone'}: nothing ends, at most one alert`,
+    `an endpoint that lacks every hundredth account, ${beside ? 'beside a good one' : 'alone'}: no subscription ends`,
     async (t) => {
       const { stage, subscriptions, start, alerts } = await scene(t, withoutOneInAHundred());
       const keeper = await start(beside);

@@ -7,43 +7,46 @@ import { startPlanChanges } from '../fixtures/plan-changes.ts';
 
 const DAY = 86_400;
 
-void t.test('a past-due one expires between the offer and the landing', async (t) => {
-  const { stage, plans, buyer, change, ask, registered, read, newest } = await startPlanChanges(
-    t,
-    [100, 250, 60],
-    { usdc: 100_000_000n },
-  );
-  const [, b, c] = plans as [Plan, Plan, Plan];
-  // One retry, at the expiry a day later.
-  await stage.sql`update plans set past_due_days = 1, retry_hours = '{24}' where id = ${b.id}`;
-  await stage.startKeeper();
-  const bought = await buyer.buy();
-  await stage.quiet();
-  const second = await change(bought, b);
-  const { pastDueSince } = await stage.row(second);
-  stage.net.fund(buyer.wallet, { usdc: 90_000_000n });
-  stage.net.passSeconds(Math.floor(pastDueSince!.getTime() / 1000) + DAY - stage.now() - 20);
-  const shown = await ask(second, c);
-  stage.net.passSeconds(22);
-  await stage.until('it expires', async () => (await read(second)).status === 'expired');
-  stage.net.passSeconds(3);
-  await stage.land(buyer.keypair, shown.transaction);
-  await registered(second, c);
-  await stage.quiet();
-  const third = await newest(c);
-  const [payment] = await stage.payments(third);
-  t.match(payment, {
-    source: 'credit',
-    amountGross: BigInt(shown.today),
-    creditSpent: 60_000_000n,
-  });
-  t.equal((await read(third)).credit, BigInt(shown.credit) - 60_000_000n);
-  t.match(await read(second), { status: 'expired', credit: 0n });
-  t.same(await listCreditFaults(stage.sql), []);
-});
+void t.test(
+  'a past-due subscription that expires before its change lands gives its credit to the new one',
+  async (t) => {
+    const { stage, plans, buyer, change, ask, registered, read, newest } = await startPlanChanges(
+      t,
+      [100, 250, 60],
+      { usdc: 100_000_000n },
+    );
+    const [, b, c] = plans as [Plan, Plan, Plan];
+    // The plan has one retry, at the expiry a day later.
+    await stage.sql`update plans set past_due_days = 1, retry_hours = '{24}' where id = ${b.id}`;
+    await stage.startKeeper();
+    const bought = await buyer.buy();
+    await stage.quiet();
+    const second = await change(bought, b);
+    const { pastDueSince } = await stage.row(second);
+    stage.net.fund(buyer.wallet, { usdc: 90_000_000n });
+    stage.net.passSeconds(Math.floor(pastDueSince!.getTime() / 1000) + DAY - stage.now() - 20);
+    const shown = await ask(second, c);
+    stage.net.passSeconds(22);
+    await stage.until('it expires', async () => (await read(second)).status === 'expired');
+    stage.net.passSeconds(3);
+    await stage.land(buyer.keypair, shown.transaction);
+    await registered(second, c);
+    await stage.quiet();
+    const third = await newest(c);
+    const [payment] = await stage.payments(third);
+    t.match(payment, {
+      source: 'credit',
+      amountGross: BigInt(shown.today),
+      creditSpent: 60_000_000n,
+    });
+    t.equal((await read(third)).credit, BigInt(shown.credit) - 60_000_000n);
+    t.match(await read(second), { status: 'expired', credit: 0n });
+    t.same(await listCreditFaults(stage.sql), []);
+  },
+);
 
 void t.test(
-  'a change is registered a period late, after a keeper has ended the old one',
+  'a change that is registered a period late takes the credit of the subscription that ended meanwhile',
   async (t) => {
     const { stage, plans, buyer, change, ask, registerAgain, read } = await startPlanChanges(t, [
       100,
@@ -81,7 +84,7 @@ void t.test(
 );
 
 void t.test(
-  'the old one is ended by force and registered again between the offer and the landing',
+  'a forced end and a new registration before the change lands leave its price as shown',
   async (t) => {
     const { stage, plans, buyer, ask, forceAndReinstate, register, registered, read, newest } =
       await startPlanChanges(t, [5, 25]);

@@ -142,68 +142,81 @@ async function endOrReplace(
 }
 
 for (const how of HOW)
-  void t.test(`registered and ended ${how} while a keeper judges the account`, async (t) => {
+  void t.test(
+    `a keeper stores nothing if the account was registered and ended ${how} while it judged`,
+    async (t) => {
+      const scene = await begin(t);
+      const { stage, plan } = scene;
+      const buyer = await stage.buyer(plan, {
+        usdc: how === 'by a change of plan' ? 20n * AMOUNT : 1n,
+      });
+      const pda = await buyer.subscribe();
+      let first: Subscription;
+      const slow = await judgeSlowly(stage, pda, [
+        async () => (first = await register(scene, buyer, pda)),
+        () => endOrReplace(scene, how, buyer, first),
+      ]);
+      const rows = how === 'by a change of plan' ? 2 : 1;
+      t.equal((await rowsOf(stage, buyer)).length, rows, 'the keeper stores nothing');
+      await slow.turn();
+      const listed = how === 'by a change of plan' ? 1 : 0;
+      t.equal(await scene.listed(), listed, 'only a replaced one that was resumed is listed');
+      t.equal((await rowsOf(stage, buyer)).length, rows, 'neither when it judges again');
+      if (rows === 1) t.equal(await startsInVain(t, scene, buyer, rows), 0);
+    },
+  );
+
+void t.test(
+  'a keeper stores nothing if another account was opened, registered and ended while it judged',
+  async (t) => {
     const scene = await begin(t);
     const { stage, plan } = scene;
-    const buyer = await stage.buyer(plan, {
-      usdc: how === 'by a change of plan' ? 20n * AMOUNT : 1n,
-    });
-    const pda = await buyer.subscribe();
-    let first: Subscription;
+    const buyer = await stage.buyer(plan, { usdc: 1n });
+    const pda = await stage.open(plan, buyer.keypair);
     const slow = await judgeSlowly(stage, pda, [
-      async () => (first = await register(scene, buyer, pda)),
-      () => endOrReplace(scene, how, buyer, first),
+      async () => {
+        await reopen(stage, plan, buyer, pda);
+        await endHere(scene, await register(scene, buyer, pda));
+      },
     ]);
-    const rows = how === 'by a change of plan' ? 2 : 1;
-    t.equal((await rowsOf(stage, buyer)).length, rows, 'the keeper stores nothing');
+    t.equal((await rowsOf(stage, buyer)).length, 1, 'the keeper stores nothing');
     await slow.turn();
-    const listed = how === 'by a change of plan' ? 1 : 0;
-    t.equal(await scene.listed(), listed, 'only a replaced one that was resumed is listed');
-    t.equal((await rowsOf(stage, buyer)).length, rows, 'neither when it judges again');
-    if (rows === 1) t.equal(await startsInVain(t, scene, buyer, rows), 0);
-  });
-
-void t.test('another account is opened, registered and ended while a keeper judges', async (t) => {
-  const scene = await begin(t);
-  const { stage, plan } = scene;
-  const buyer = await stage.buyer(plan, { usdc: 1n });
-  const pda = await stage.open(plan, buyer.keypair);
-  const slow = await judgeSlowly(stage, pda, [
-    async () => {
-      await reopen(stage, plan, buyer, pda);
-      await endHere(scene, await register(scene, buyer, pda));
-    },
-  ]);
-  t.equal((await rowsOf(stage, buyer)).length, 1, 'the keeper stores nothing');
-  await slow.turn();
-  t.equal(await startsInVain(t, scene, buyer, 1), 0);
-});
+    t.equal(await startsInVain(t, scene, buyer, 1), 0);
+  },
+);
 
 for (const how of HOW)
-  void t.test(`the relay gets a transaction again after it ended ${how}`, async (t) => {
-    const scene = await begin(t);
-    const { stage, plan } = scene;
-    const buyer = await stage.buyer(plan, { usdc: 20n * AMOUNT });
-    const signed = await signedOffer(buyer, `plans/${plan.id}/subscribe`);
-    const { subscription } = (await relay(buyer, signed)).body.data;
-    const { id } = subscription!;
-    const [row] = await stage.sql<{ pda: string }[]>`
+  void t.test(
+    `a transaction that reaches the relay again after an end ${how} registers nothing`,
+    async (t) => {
+      const scene = await begin(t);
+      const { stage, plan } = scene;
+      const buyer = await stage.buyer(plan, { usdc: 20n * AMOUNT });
+      const signed = await signedOffer(buyer, `plans/${plan.id}/subscribe`);
+      const { subscription } = (await relay(buyer, signed)).body.data;
+      const { id } = subscription!;
+      const [row] = await stage.sql<{ pda: string }[]>`
       select subscription_pda as pda from subscriptions where id = ${id}`;
-    const first = { id, pda: row!.pda, wallet: buyer.keypair, plan };
-    t.match(await relay(buyer, signed), { body: { data: { subscription: { id } } } }, 'it is live');
-    await endOrReplace(scene, how, buyer, first);
-    const before = await rowsOf(stage, buyer);
-    const again = await relay(buyer, signed);
-    t.match(again, { status: 200, body: { data: { status: 'confirmed', subscription: null } } });
-    t.same(await rowsOf(stage, buyer), before, 'nothing is registered');
-  });
+      const first = { id, pda: row!.pda, wallet: buyer.keypair, plan };
+      t.match(
+        await relay(buyer, signed),
+        { body: { data: { subscription: { id } } } },
+        'it is live',
+      );
+      await endOrReplace(scene, how, buyer, first);
+      const before = await rowsOf(stage, buyer);
+      const again = await relay(buyer, signed);
+      t.match(again, { status: 200, body: { data: { status: 'confirmed', subscription: null } } });
+      t.same(await rowsOf(stage, buyer), before, 'nothing is registered');
+    },
+  );
 
-void t.test('a registration that has read an earlier account keeps to its own end', async (t) => {
+void t.test('a registration that was read from an earlier account stays ended', async (t) => {
   const scene = await begin(t);
   const { stage, plan } = scene;
   const buyer = await stage.buyer(plan);
   const first = await buyer.buy();
-  // As a lagging endpoint showed the account before it was opened again, or before a fork.
+  // Stores what a lagging endpoint showed before the account was opened again, or before a fork.
   await stage.sql`update subscriptions set chain_init_id = chain_init_id - 1,
     chain_period_start = chain_period_start - interval '5 seconds' where id = ${first.id}`;
   const keeper = await stage.startKeeper();

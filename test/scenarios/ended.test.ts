@@ -191,7 +191,7 @@ const relays = (stage: ApiStage, id: string) =>
   );
 
 void t.test(
-  'no end is undone: by a start, by the rule, or by the offers from before the end that an upgrade left open',
+  'an ended subscription stays ended after restarts, an upgrade and registerUnclaimed',
   async (t) => {
     const stage = await startApiStage(t);
     let keeper = await stage.startKeeper();
@@ -207,117 +207,134 @@ void t.test(
     const before = await stateOf(stage, ends);
     const wanted = [replaced.buyer.wallet, reopened.buyer.wallet].sort();
 
-    await t.test('a keeper starts; rows that are listed already go', async (t) => {
-      for (const { buyer, first } of Object.values(others))
-        await stage.sql`
+    await t.test(
+      'a restarted keeper registers no ended subscription and unlists those that were listed',
+      async (t) => {
+        for (const { buyer, first } of Object.values(others))
+          await stage.sql`
           insert into unregistered_subscriptions (app_id, plan_id, subscription_pda,
             subscriber_wallet)
           values (${appId}, ${planId}, ${first.pda}, ${buyer.wallet}) on conflict do nothing`;
-      await restart();
-      const listed = await seller.listed();
-      t.same(
-        listed.filter((wallet) => Object.values(ends).some(({ buyer }) => buyer.wallet === wallet)),
-        wanted,
-        'only a replaced one that was resumed, and an account that was never registered',
-      );
-      t.equal(await seller.counted(), listed.length);
-      t.same(await stateOf(stage, ends), before);
-    });
+        await restart();
+        const listed = await seller.listed();
+        t.same(
+          listed.filter((wallet) =>
+            Object.values(ends).some(({ buyer }) => buyer.wallet === wallet),
+          ),
+          wanted,
+          'only a replaced one that was resumed, and an account that was never registered',
+        );
+        t.equal(await seller.counted(), listed.length);
+        t.same(await stateOf(stage, ends), before);
+      },
+    );
 
-    await t.test('an upgrade left the used offers open', async (t) => {
+    await t.test('offers that an upgrade left open bring no ended subscription back', async (t) => {
       await stage.sql`update offers set registered_at = null where sponsor is null`;
       await restart();
       t.same(await stateOf(stage, ends), before);
       await stage.sql`update offers set registered_at = now() where sponsor is null`;
     });
 
-    await t.test('the rule is switched on', async (t) => {
-      await seller.setRule(true);
-      await restart();
-      await stage.until('the reopened account is registered', async () => {
-        return (await rowsOf(stage, reopened.buyer)).length === 2;
-      });
-      await stage.quiet();
-      const { reopened: now, ...still } = await stateOf(stage, ends);
-      t.same({ ...still, reopened: before.reopened }, before);
-      t.match(now, { rows: 2 });
-      t.same(await seller.listed(), [replaced.buyer.wallet]);
-    });
+    await t.test(
+      'turning on registerUnclaimed registers only the account that was opened anew',
+      async (t) => {
+        await seller.setRule(true);
+        await restart();
+        await stage.until('the reopened account is registered', async () => {
+          return (await rowsOf(stage, reopened.buyer)).length === 2;
+        });
+        await stage.quiet();
+        const { reopened: now, ...still } = await stateOf(stage, ends);
+        t.same({ ...still, reopened: before.reopened }, before);
+        t.match(now, { rows: 2 });
+        t.same(await seller.listed(), [replaced.buyer.wallet]);
+      },
+    );
 
-    await t.test('a keeper lists all accounts, and its stream is interrupted', async (t) => {
-      await keeper.stop();
-      const asked = new Set<string>();
-      const { context } = stage.parts({
-        getMultipleAccounts: (addresses, options) => {
-          for (const address of addresses) asked.add(address);
-          return stage.rpc.getMultipleAccounts(addresses, options);
-        },
-      });
-      const unregistered = new Unregistered(context, () => undefined);
-      for (let turn = 0; turn < 3; turn += 1) {
-        await unregistered.turn();
-        unregistered.gap();
-      }
-      t.ok(asked.has(replaced.first.pda), 'the replaced one is looked at');
-      for (const [name, { first }] of Object.entries(others))
-        t.notOk(asked.has(first.pda), `${name} is left out`);
-      const now = await stateOf(stage, ends);
-      t.same({ ...now, reopened: before.reopened }, before);
-      keeper = await stage.startKeeper();
-    });
+    await t.test(
+      'after a gap a keeper reads replaced accounts again, and no ended ones',
+      async (t) => {
+        await keeper.stop();
+        const asked = new Set<string>();
+        const { context } = stage.parts({
+          getMultipleAccounts: (addresses, options) => {
+            for (const address of addresses) asked.add(address);
+            return stage.rpc.getMultipleAccounts(addresses, options);
+          },
+        });
+        const unregistered = new Unregistered(context, () => undefined);
+        for (let turn = 0; turn < 3; turn += 1) {
+          await unregistered.turn();
+          unregistered.gap();
+        }
+        t.ok(asked.has(replaced.first.pda), 'the replaced one is looked at');
+        for (const [name, { first }] of Object.entries(others))
+          t.notOk(asked.has(first.pda), `${name} is left out`);
+        const now = await stateOf(stage, ends);
+        t.same({ ...now, reopened: before.reopened }, before);
+        keeper = await stage.startKeeper();
+      },
+    );
 
-    await t.test('a keeper that did not see the end stores nothing', async (t) => {
-      const { first, buyer } = ends.here;
-      const { net, rpc } = stage;
-      const network = {
-        ...{ programId: net.programId, mint: net.mint },
-        ...{ puller: stage.keeper.address, treasury: stage.treasury.address },
-      };
-      const registration = await checkRegistration(stage.sql, rpc, network, {
-        ...{ appId, planId, subscriptionPda: first.pda, wallet: buyer.wallet },
-      });
-      const account = (await stage.onChain(first))!;
-      const newest = { id: first.id, stoppedAt: (await stopOf(stage, first))!, replacedBy: null };
-      const others = [
-        undefined,
-        { newest: undefined, account },
-        { newest: { ...newest, id: ends.merchant.first.id }, account },
-        { newest: { ...newest, stoppedAt: null }, account },
-        { newest: { ...newest, replacedBy: ends.replaced.first.id }, account },
-        { newest, account: { ...account, initId: account.initId + 1n } },
-      ];
-      for (const judged of others)
-        await t.rejects(
-          stage.sql.begin((tx) =>
-            storeRegistration(tx, {
-              ...registration,
-              ...{ isUnclaimed: true, ...(judged && { judged }) },
-            }),
-          ),
-          { code: 'CONFLICT', message: /changed meanwhile/ },
-        );
-    });
+    await t.test(
+      'a registration that was judged before the subscription ended is not stored',
+      async (t) => {
+        const { first, buyer } = ends.here;
+        const { net, rpc } = stage;
+        const network = {
+          ...{ programId: net.programId, mint: net.mint },
+          ...{ puller: stage.keeper.address, treasury: stage.treasury.address },
+        };
+        const registration = await checkRegistration(stage.sql, rpc, network, {
+          ...{ appId, planId, subscriptionPda: first.pda, wallet: buyer.wallet },
+        });
+        const account = (await stage.onChain(first))!;
+        const newest = { id: first.id, stoppedAt: (await stopOf(stage, first))!, replacedBy: null };
+        const others = [
+          undefined,
+          { newest: undefined, account },
+          { newest: { ...newest, id: ends.merchant.first.id }, account },
+          { newest: { ...newest, stoppedAt: null }, account },
+          { newest: { ...newest, replacedBy: ends.replaced.first.id }, account },
+          { newest, account: { ...account, initId: account.initId + 1n } },
+        ];
+        for (const judged of others)
+          await t.rejects(
+            stage.sql.begin((tx) =>
+              storeRegistration(tx, {
+                ...registration,
+                ...{ isUnclaimed: true, ...(judged && { judged }) },
+              }),
+            ),
+            { code: 'CONFLICT', message: /changed meanwhile/ },
+          );
+      },
+    );
 
-    await t.test('a month passes', async (t) => {
+    await t.test('ended subscriptions stay ended after a month', async (t) => {
       stage.passHours(HOURS);
       await restart();
       const now = await stateOf(stage, ends);
       t.same({ ...now, reopened: before.reopened }, before);
     });
 
-    await t.test('the wallet’s own request registers it, and is charged', async (t) => {
-      const { buyer, first } = ends.here;
-      t.equal((await buyer.register(first.pda)).status, 201);
-      await stage.quiet();
-      const rows = await rowsOf(stage, buyer);
-      t.match(rows, [{ id: first.id }, { status: 'active', unclaimed: false }]);
-      t.equal((await stage.payments({ ...first, id: rows[1]!.id })).length, 1);
-    });
+    await t.test(
+      'the wallet’s own request registers an ended subscription again, and it is charged',
+      async (t) => {
+        const { buyer, first } = ends.here;
+        t.equal((await buyer.register(first.pda)).status, 201);
+        await stage.quiet();
+        const rows = await rowsOf(stage, buyer);
+        t.match(rows, [{ id: first.id }, { status: 'active', unclaimed: false }]);
+        t.equal((await stage.payments({ ...first, id: rows[1]!.id })).length, 1);
+      },
+    );
   },
 );
 
 void t.test(
-  'an offer brings it back if the wallet asked for it after the end, and is charged from the resume on',
+  'an offer after the end brings a subscription back and charges from the resume on',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: AMOUNT, periodHours: HOURS });
@@ -386,11 +403,11 @@ async function subscribeOffCurve(stage: ApiStage, plan: Plan): Promise<Keypair> 
     { ...subscription, owner: 3, bumpAt: 2 },
     { ...authority, owner: 1, bumpAt: 97 },
   ];
-  for (const [place, copy] of copies.entries()) {
-    const data = Buffer.from(accounts[place]!.data);
+  for (const [index, copy] of copies.entries()) {
+    const data = Buffer.from(accounts[index]!.data);
     data.set(addressBytes(address), copy.owner);
     data.writeUInt8(copy.bump, copy.bumpAt);
-    const lamports = Number(accounts[place]!.lamports);
+    const lamports = Number(accounts[index]!.lamports);
     const account = { lamports, data: data.toString('hex'), owner: programId };
     await net.rpc('surfnet_setAccount', copy.address, account);
   }
@@ -401,7 +418,7 @@ async function subscribeOffCurve(stage: ApiStage, plan: Plan): Promise<Keypair> 
 }
 
 void t.test(
-  'reinstate takes any end of a wallet that cannot sign in, and a keeper registers it without the rule',
+  'a subscription of a wallet that cannot sign in is reinstated after any end, by a keeper',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: AMOUNT, periodHours: HOURS });

@@ -61,7 +61,7 @@ void t.test('after a crash after the send the next keeper finds the landed payme
 });
 
 void t.test(
-  'after a crash long ago the next keeper finds the confirmed payment in the history',
+  'after a crash long ago the next keeper finds the landed payment in the history',
   async (t) => {
     const { stage, subscription } = await due(t, { blockMs: 0 });
     const [signed] = await signAndDie(stage);
@@ -122,7 +122,7 @@ void t.test(
   },
 );
 
-void t.test('a status that is null at first is found later', async (t) => {
+void t.test('a landed payment whose status is null at first is settled later', async (t) => {
   const { stage, subscription } = await due(t, { blockMs: 0 });
   let asked = 0;
   const parts = stage.parts({
@@ -143,7 +143,7 @@ void t.test('a status that is null at first is found later', async (t) => {
 });
 
 void t.test(
-  'a landed payment is settled although the endpoint that is polled does not know it',
+  'a landed payment is settled although the polled endpoint does not know it',
   async (t) => {
     const { stage, subscription } = await due(t, { blockMs: 0 });
     const [signed] = await signAndDie(stage);
@@ -159,7 +159,7 @@ void t.test(
   },
 );
 
-void t.test('a payment is collected beside an endpoint that answers 429', async (t) => {
+void t.test('a payment is collected while one endpoint responds with 429', async (t) => {
   const { stage, subscription } = await due(t, { lagPort: 0 });
   await stage.net.rpc('localnet_setFault', {
     kind: 'status',
@@ -173,23 +173,20 @@ void t.test('a payment is collected beside an endpoint that answers 429', async 
   await agree(t, stage, subscription, 1);
 });
 
-void t.test(
-  'a payment is collected although an endpoint that lags 20 blocks is preferred to a good one',
-  async (t) => {
-    const { stage, subscription } = await due(t, { lagPort: 0 });
-    // The endpoint that lags has the treasury's account by now.
-    stage.net.mineBlocks(60);
-    await stage.net.rpc('localnet_setFault', { kind: 'lag', slots: 20 });
-    await stage.startKeeper({ rpcUrls: [stage.net.lagUrl!, stage.net.rpcUrl] });
-    await agree(t, stage, subscription, 1);
-    stage.net.passSeconds(720 * HOUR + 5);
-    await stage.until(
-      'the second period is paid',
-      async () => (await stage.payments(subscription)).length === 2,
-    );
-    await agree(t, stage, subscription, 2);
-  },
-);
+void t.test('a payment is collected although the preferred endpoint lags 20 blocks', async (t) => {
+  const { stage, subscription } = await due(t, { lagPort: 0 });
+  // The endpoint that lags has the treasury's account by now.
+  stage.net.mineBlocks(60);
+  await stage.net.rpc('localnet_setFault', { kind: 'lag', slots: 20 });
+  await stage.startKeeper({ rpcUrls: [stage.net.lagUrl!, stage.net.rpcUrl] });
+  await agree(t, stage, subscription, 1);
+  stage.net.passSeconds(720 * HOUR + 5);
+  await stage.until(
+    'the second period is paid',
+    async () => (await stage.payments(subscription)).length === 2,
+  );
+  await agree(t, stage, subscription, 2);
+});
 
 void t.test(
   'during a fee spike a payment raises its priority fee up to the cap and lands',

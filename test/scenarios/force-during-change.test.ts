@@ -1,5 +1,5 @@
-// A subscription ends while a change of plan of it is under way: the credit that pays the new one
-// is in the books, and is not refunded too.
+// A subscription ends while a change of its plan is under way. The credit that pays the new
+// subscription is recorded, and is not refunded too.
 import bs58 from 'bs58';
 import t, { type Test } from 'tap';
 import { addSignature } from '../../src/chain/transactions/message.ts';
@@ -71,37 +71,40 @@ interface Books {
 
 const wait = { status: 409, body: { error: { code: 'CONFLICT', message: /may still land/ } } };
 
-void t.test('a sponsored change, from the hand-over until it is registered', async (t) => {
-  const { stage, large, buyer, force, merchant, payment } = await scene(t);
-  const shown = await asks(buyer, large);
-  await hands(buyer, shown);
-  t.match(await force(), wait, 'handed over');
-  const { sponsor } = stage.sponsor();
-  await sponsor.turn(true);
-  t.match(await endOf(stage, shown), { state: 'open' });
-  t.match(await force(), wait, 'sent');
-  stage.net.mineBlocks(FINAL_BLOCKS);
-  await sponsor.turn(true);
-  const { id } = (await endOf(stage, shown))!;
-  const fresh = { ...buyer.first, id: id!, pda: shown.subscriptionPda, plan: large };
-  const credit = LARGE - BigInt(shown.today);
-  t.match(await stage.payments(fresh), [{ creditSpent: credit }], 'the books have the credit');
-  const { amountCredited } = await payment();
-  t.ok(amountCredited !== null && amountCredited >= credit);
-  t.equal((await force()).status, 200, 'the replaced one can be ended now');
-  stage.net.fund(buyer.first.plan.merchant.address, { usdc: 50_000_000n });
-  stage.net.mineBlocks(2);
-  const [{ id: paid }] = await stage.sql<[{ id: string }]>`
+void t.test(
+  'a forced end waits while a sponsored change is handed over, sent and not registered yet',
+  async (t) => {
+    const { stage, large, buyer, force, merchant, payment } = await scene(t);
+    const shown = await asks(buyer, large);
+    await hands(buyer, shown);
+    t.match(await force(), wait, 'handed over');
+    const { sponsor } = stage.sponsor();
+    await sponsor.turn(true);
+    t.match(await endOf(stage, shown), { state: 'open' });
+    t.match(await force(), wait, 'sent');
+    stage.net.mineBlocks(FINAL_BLOCKS);
+    await sponsor.turn(true);
+    const { id } = (await endOf(stage, shown))!;
+    const fresh = { ...buyer.first, id: id!, pda: shown.subscriptionPda, plan: large };
+    const credit = LARGE - BigInt(shown.today);
+    t.match(await stage.payments(fresh), [{ creditSpent: credit }], 'the books have the credit');
+    const { amountCredited } = await payment();
+    t.ok(amountCredited !== null && amountCredited >= credit);
+    t.equal((await force()).status, 200, 'the replaced one can be ended now');
+    stage.net.fund(buyer.first.plan.merchant.address, { usdc: 50_000_000n });
+    stage.net.mineBlocks(2);
+    const [{ id: paid }] = await stage.sql<[{ id: string }]>`
     select id from payments where subscription_id = ${buyer.first.id}`;
-  t.match(
-    await merchant(`transactions/${paid}/refunds`),
-    { status: 409, body: { error: { message: /Nothing/ } } },
-    'what became a credit is not refunded',
-  );
-  t.same(await listCreditFaults(stage.sql), []);
-});
+    t.match(
+      await merchant(`transactions/${paid}/refunds`),
+      { status: 409, body: { error: { message: /Nothing/ } } },
+      'what became a credit is not refunded',
+    );
+    t.same(await listCreditFaults(stage.sql), []);
+  },
+);
 
-void t.test('a change that can no longer land holds nothing up', async (t) => {
+void t.test('a forced end does not wait for a change whose blockhash has expired', async (t) => {
   const { stage, large, buyer, force } = await scene(t);
   await hands(buyer, await asks(buyer, large));
   stage.net.mineBlocks(LIFETIME);
@@ -113,7 +116,7 @@ void t.test('a change that can no longer land holds nothing up', async (t) => {
   ]);
 });
 
-void t.test('a change that the relay took', async (t) => {
+void t.test('a forced end waits until a relayed change can no longer land', async (t) => {
   const { stage, buyer, force, offered, read } = await scene(t);
   const offer = await offered();
   const send = () => relayed(buyer, offer);
@@ -133,50 +136,56 @@ void t.test('a change that the relay took', async (t) => {
   t.match((await send()).body.data, { status: 'lapsed' }, 'the same request again is answered');
 });
 
-void t.test('the relay gets an older transaction of the same offer again', async (t) => {
-  const { stage, buyer, force, offered } = await scene(t);
-  const offer = await offered();
-  const rows = () => stage.sql<{ old: string; taken: string | null }[]>`
+void t.test(
+  'the relay refuses an older transaction of an offer while a newer one may land',
+  async (t) => {
+    const { stage, buyer, force, offered } = await scene(t);
+    const offer = await offered();
+    const rows = () => stage.sql<{ old: string; taken: string | null }[]>`
     select blockhash as old, signed_blockhash as taken from offers
     where id = ${offer.offerId}`;
-  const { old } = (await rows())[0]!;
-  // The wallet signs again with a newer blockhash, after the first one has expired.
-  stage.net.mineBlocks(LIFETIME);
-  const { blockhash: fresh } = await stage.rpc.getLatestBlockhash();
-  const bytes = Buffer.from(offer.transaction, 'base64');
-  Buffer.from(bs58.decode(fresh)).copy(bytes, bytes.indexOf(Buffer.from(bs58.decode(old))));
-  await stage.net.rpc('localnet_setFault', { kind: 'drop', count: 1000 });
-  const newer = relayed(buyer, { ...offer, transaction: bytes.toString('base64') });
-  await stage.until('the relay has it', async () => (await rows())[0]?.taken === fresh);
-  t.match(await force(), wait);
-  t.match(await relayed(buyer, offer), wait, 'the older one is not taken beside it');
-  t.match(await force(), wait);
-  stage.net.mineBlocks(LIFETIME);
-  t.match((await newer).body.data, { status: 'lapsed' });
-  t.match((await relayed(buyer, offer)).body.data, { status: 'lapsed' }, 'both are dead');
-  t.equal((await force()).status, 200);
-});
+    const { old } = (await rows())[0]!;
+    // The wallet signs again with a newer blockhash, after the first one has expired.
+    stage.net.mineBlocks(LIFETIME);
+    const { blockhash: fresh } = await stage.rpc.getLatestBlockhash();
+    const bytes = Buffer.from(offer.transaction, 'base64');
+    Buffer.from(bs58.decode(fresh)).copy(bytes, bytes.indexOf(Buffer.from(bs58.decode(old))));
+    await stage.net.rpc('localnet_setFault', { kind: 'drop', count: 1000 });
+    const newer = relayed(buyer, { ...offer, transaction: bytes.toString('base64') });
+    await stage.until('the relay has it', async () => (await rows())[0]?.taken === fresh);
+    t.match(await force(), wait);
+    t.match(await relayed(buyer, offer), wait, 'the older one is not taken beside it');
+    t.match(await force(), wait);
+    stage.net.mineBlocks(LIFETIME);
+    t.match((await newer).body.data, { status: 'lapsed' });
+    t.match((await relayed(buyer, offer)).body.data, { status: 'lapsed' }, 'both are dead');
+    t.equal((await force()).status, 200);
+  },
+);
 
-void t.test('a chain that stands still for a quarter of an hour', async (t) => {
-  const { stage, buyer, force, offered } = await scene(t);
-  const offer = await offered();
-  await stage.net.rpc('localnet_setFault', { kind: 'drop', count: 1000 });
-  const sent = relayed(buyer, offer);
-  await stage.until('the relay has it', async () => {
-    const rows = await stage.sql`
+void t.test(
+  'a forced end waits for the blockhash, not for the clock, while the chain stands still',
+  async (t) => {
+    const { stage, buyer, force, offered } = await scene(t);
+    const offer = await offered();
+    await stage.net.rpc('localnet_setFault', { kind: 'drop', count: 1000 });
+    const sent = relayed(buyer, offer);
+    await stage.until('the relay has it', async () => {
+      const rows = await stage.sql`
       select 1 from offers where signed_blockhash is not null`;
-    return rows.length > 0;
-  });
-  await stage.sql`
+      return rows.length > 0;
+    });
+    await stage.sql`
     update offers set created_at = created_at - interval '16 minutes',
       signed_at = signed_at - interval '16 minutes'`;
-  t.match(await force(), wait, 'its blockhash is still valid');
-  stage.net.mineBlocks(LIFETIME);
-  t.equal((await force()).status, 200);
-  await sent;
-});
+    t.match(await force(), wait, 'its blockhash is still valid');
+    stage.net.mineBlocks(LIFETIME);
+    t.equal((await force()).status, 200);
+    await sent;
+  },
+);
 
-void t.test('the relay takes no change of an ended subscription', async (t) => {
+void t.test('the relay refuses a change of a subscription that was ended by force', async (t) => {
   const { buyer, force, offered } = await scene(t);
   const offer = await offered();
   t.equal((await force()).status, 200, 'an offer alone holds nothing up');
@@ -187,127 +196,137 @@ void t.test('the relay takes no change of an ended subscription', async (t) => {
 });
 
 for (const refund of [0n, 2_000_000n])
-  void t.test(`sent by the wallet, then ended, refunded ${refund}`, async (t) => {
-    const { stage, buyer, force, offered, register, read, payment, merchant } = await scene(t);
-    // The chain's clock is far from the database's.
+  void t.test(
+    `a forced end after the wallet sent its change keeps the unused credit, refunded ${refund}`,
+    async (t) => {
+      const { stage, buyer, force, offered, register, read, payment, merchant } = await scene(t);
+      // The chain's clock is far from the database's.
+      stage.passHours(240);
+      stage.net.mineBlocks(2);
+      const { transaction, subscriptionPda } = await offered();
+      await stage.land(buyer.wallet, transaction);
+      stage.net.passSeconds(5);
+      stage.net.mineBlocks(2);
+      t.equal((await force()).status, 200);
+      if (refund > 0n) {
+        const [{ id }] = await stage.sql<[{ id: string }]>`
+        select id from payments where subscription_id = ${buyer.first.id}`;
+        const seller = buyer.first.plan.merchant;
+        stage.net.fund(seller.address, { usdc: 50_000_000n, lamports: 1_000_000_000n });
+        stage.net.mineBlocks(2);
+        const asked = await merchant(`transactions/${id}/refunds`, { amount: String(refund) });
+        t.equal(asked.status, 201, JSON.stringify(asked.body));
+        await stage.land(seller, asked.body.data.transaction!);
+        await stage.startKeeper();
+        stage.mine();
+        await stage.until('the refund is booked', async () => {
+          const [row] = await stage.sql`select 1 from refunds where status = 'succeeded'`;
+          return row !== undefined;
+        });
+      }
+      const fresh = await register(subscriptionPda);
+      const { credit, chainPeriodStart } = await read(fresh);
+      const { periodStart, amountCredited } = await payment();
+      const from = BigInt(periodStart.getTime() / 1000);
+      const at = BigInt(chainPeriodStart.getTime() / 1000);
+      const expected = unused(SMALL - refund, from, at);
+      const [{ spent }] = await stage.sql<[{ spent: bigint }]>`
+      select coalesce(sum(credit_spent), 0)::int8 as spent from payments`;
+      t.equal(credit + spent, expected, 'what was unused when it landed');
+      t.equal(amountCredited, expected);
+      t.match(await read(buyer.first), {
+        ...{ status: 'cancelled', endReason: 'forced', replacedBy: fresh.id },
+      });
+      t.same(await listCreditFaults(stage.sql), []);
+    },
+  );
+
+void t.test(
+  'a change that was offered before a forced end and lands after it is credited as shown',
+  async (t) => {
+    const { stage, buyer, force, offered, register, read, payment } = await scene(t);
     stage.passHours(240);
     stage.net.mineBlocks(2);
     const { transaction, subscriptionPda } = await offered();
-    await stage.land(buyer.wallet, transaction);
+    t.equal((await force()).status, 200);
     stage.net.passSeconds(5);
     stage.net.mineBlocks(2);
-    t.equal((await force()).status, 200);
-    if (refund > 0n) {
-      const [{ id }] = await stage.sql<[{ id: string }]>`
-        select id from payments where subscription_id = ${buyer.first.id}`;
-      const seller = buyer.first.plan.merchant;
-      stage.net.fund(seller.address, { usdc: 50_000_000n, lamports: 1_000_000_000n });
-      stage.net.mineBlocks(2);
-      const asked = await merchant(`transactions/${id}/refunds`, { amount: String(refund) });
-      t.equal(asked.status, 201, JSON.stringify(asked.body));
-      await stage.land(seller, asked.body.data.transaction!);
-      await stage.startKeeper();
-      stage.mine();
-      await stage.until('the refund is booked', async () => {
-        const [row] = await stage.sql`select 1 from refunds where status = 'succeeded'`;
-        return row !== undefined;
-      });
-    }
+    await stage.land(buyer.wallet, transaction);
     const fresh = await register(subscriptionPda);
     const { credit, chainPeriodStart } = await read(fresh);
     const { periodStart, amountCredited } = await payment();
-    const from = BigInt(periodStart.getTime() / 1000);
-    const at = BigInt(chainPeriodStart.getTime() / 1000);
-    const expected = unused(SMALL - refund, from, at);
-    const [{ spent }] = await stage.sql<[{ spent: bigint }]>`
-      select coalesce(sum(credit_spent), 0)::int8 as spent from payments`;
-    t.equal(credit + spent, expected, 'what was unused when it landed');
-    t.equal(amountCredited, expected);
-    t.match(await read(buyer.first), {
-      ...{ status: 'cancelled', endReason: 'forced', replacedBy: fresh.id },
-    });
-    t.same(await listCreditFaults(stage.sql), []);
-  });
+    const [from, at] = [periodStart, chainPeriodStart].map((time) => BigInt(time.getTime() / 1000));
+    t.equal(credit, unused(SMALL, from!, at!), 'what was unused when it landed');
+    t.equal(amountCredited, credit);
+    t.match(await read(buyer.first), { endReason: 'forced', replacedBy: fresh.id });
+  },
+);
 
-void t.test('offered before the end, sent by the wallet after it: as it was shown', async (t) => {
-  const { stage, buyer, force, offered, register, read, payment } = await scene(t);
-  stage.passHours(240);
-  stage.net.mineBlocks(2);
-  const { transaction, subscriptionPda } = await offered();
-  t.equal((await force()).status, 200);
-  stage.net.passSeconds(5);
-  stage.net.mineBlocks(2);
-  await stage.land(buyer.wallet, transaction);
-  const fresh = await register(subscriptionPda);
-  const { credit, chainPeriodStart } = await read(fresh);
-  const { periodStart, amountCredited } = await payment();
-  const [from, at] = [periodStart, chainPeriodStart].map((time) => BigInt(time.getTime() / 1000));
-  t.equal(credit, unused(SMALL, from!, at!), 'what was unused when it landed');
-  t.equal(amountCredited, credit);
-  t.match(await read(buyer.first), { endReason: 'forced', replacedBy: fresh.id });
-});
-
-void t.test('the last try of a past-due subscription fails while its change is sent', async (t) => {
-  const { stage, large, small } = await changeScene(t);
-  const { sql, net } = stage;
-  const { merchant, appId } = small;
-  const more = async (amount: bigint) => {
-    const made = await stage.plan({ amount, periodHours: HOURS, merchant });
-    // One retry, at the expiry a day later.
-    await sql`update plans set app_id = ${appId}, past_due_days = 1, retry_hours = '{24}'
+void t.test(
+  'a change that is sent while a past-due subscription expires is charged as shown',
+  async (t) => {
+    const { stage, large, small } = await changeScene(t);
+    const { sql, net } = stage;
+    const { merchant, appId } = small;
+    const more = async (amount: bigint) => {
+      const made = await stage.plan({ amount, periodHours: HOURS, merchant });
+      // The plan has one retry, at the expiry a day later.
+      await sql`update plans set app_id = ${appId}, past_due_days = 1, retry_hours = '{24}'
       where id = ${made.id}`;
-    return { ...made, appId };
-  };
-  const [dear, middle] = [await more(200_000_000n), await more(60_000_000n)];
-  const buyer = await buys(stage, large);
-  const { wallet, post } = buyer;
-  net.fund(wallet.address, { lamports: 1_000_000_000n });
-  net.mineBlocks(2);
-  // To a plan that the wallet cannot pay: past due, with a credit.
-  const asked = await post(`subscriptions/${buyer.first.id}/change`, {
-    ...{ planId: dear.id, when: 'now' },
-  });
-  const { transaction, subscriptionPda: pda } = asked.body.data as {
-    transaction: string;
-    subscriptionPda: string;
-  };
-  await stage.land(wallet, transaction);
-  const made = await post('subscriptions', { appId, planId: dear.id, subscriptionPda: pda });
-  const second: Subscription = { ...(made.body.data as { id: string }), pda, wallet, plan: dear };
-  const parts = stage.parts();
-  await parts.collect();
-  const { pastDueSince } = await stage.row(second);
-  net.passSeconds(Math.floor(pastDueSince!.getTime() / 1000) + 86_400 - stage.now() - 30);
-  net.mineBlocks(2);
-  const shown = await asks({ ...buyer, first: second }, middle);
-  await hands(buyer, shown);
-  const { sponsor } = stage.sponsor();
-  await stage.net.rpc('localnet_setFault', { kind: 'drop', count: 1000 });
-  await sponsor.turn(true);
-  t.match(await endOf(stage, shown), { state: 'open' }, 'it is sent');
-  net.passSeconds(40);
-  net.mineBlocks(2);
-  await parts.collect();
-  t.match(await stage.row(second), { status: 'past_due' }, 'the end waits for the change');
-  const failed = await sql`select 1 from payments where subscription_id = ${second.id}
-    and status = 'failed'`;
-  t.equal(failed.length, 1, 'and its last try does not count');
-  await stage.net.rpc('localnet_clearFaults');
-  await stage.until('the change is settled', async () => {
+      return { ...made, appId };
+    };
+    const [dear, middle] = [await more(200_000_000n), await more(60_000_000n)];
+    const buyer = await buys(stage, large);
+    const { wallet, post } = buyer;
+    net.fund(wallet.address, { lamports: 1_000_000_000n });
+    net.mineBlocks(2);
+    // A change to a plan that the wallet cannot pay. The subscription is then past due, with a
+    // credit.
+    const asked = await post(`subscriptions/${buyer.first.id}/change`, {
+      ...{ planId: dear.id, when: 'now' },
+    });
+    const { transaction, subscriptionPda: pda } = asked.body.data as {
+      transaction: string;
+      subscriptionPda: string;
+    };
+    await stage.land(wallet, transaction);
+    const made = await post('subscriptions', { appId, planId: dear.id, subscriptionPda: pda });
+    const second: Subscription = { ...(made.body.data as { id: string }), pda, wallet, plan: dear };
+    const parts = stage.parts();
+    await parts.collect();
+    const { pastDueSince } = await stage.row(second);
+    net.passSeconds(Math.floor(pastDueSince!.getTime() / 1000) + 86_400 - stage.now() - 30);
+    net.mineBlocks(2);
+    const shown = await asks({ ...buyer, first: second }, middle);
+    await hands(buyer, shown);
+    const { sponsor } = stage.sponsor();
+    await stage.net.rpc('localnet_setFault', { kind: 'drop', count: 1000 });
     await sponsor.turn(true);
-    net.mineBlocks(1);
-    return (await endOf(stage, shown))?.state === 'landed';
-  });
-  const { id } = (await endOf(stage, shown))!;
-  const [books] = await sql`
+    t.match(await endOf(stage, shown), { state: 'open' }, 'it is sent');
+    net.passSeconds(40);
+    net.mineBlocks(2);
+    await parts.collect();
+    t.match(await stage.row(second), { status: 'past_due' }, 'the end waits for the change');
+    const failed = await sql`select 1 from payments where subscription_id = ${second.id}
+    and status = 'failed'`;
+    t.equal(failed.length, 1, 'and its last try does not count');
+    await stage.net.rpc('localnet_clearFaults');
+    await stage.until('the change is settled', async () => {
+      await sponsor.turn(true);
+      net.mineBlocks(1);
+      return (await endOf(stage, shown))?.state === 'landed';
+    });
+    const { id } = (await endOf(stage, shown))!;
+    const [books] = await sql`
     select credit_spent, amount_gross from payments where subscription_id = ${id}`;
-  const today = BigInt(shown.today);
-  t.match(books, { amountGross: today, creditSpent: 60_000_000n - today }, 'as it was shown');
-  t.match(await sql`select credit, replaced_by from subscriptions where id = ${second.id}`, [
-    { credit: 0n, replacedBy: id },
-  ]);
-  t.same(await listCreditFaults(sql), []);
-});
+    const today = BigInt(shown.today);
+    t.match(books, { amountGross: today, creditSpent: 60_000_000n - today }, 'as it was shown');
+    t.match(await sql`select credit, replaced_by from subscriptions where id = ${second.id}`, [
+      { credit: 0n, replacedBy: id },
+    ]);
+    t.same(await listCreditFaults(sql), []);
+  },
+);
 
 const relayed = (
   { post, wallet }: Buyer,

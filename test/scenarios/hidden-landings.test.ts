@@ -30,8 +30,8 @@ async function flood(stage: ApiStage, address: string) {
     async () => (await stage.rpc.getMultipleAccounts([stranger.address])).accounts[0] !== null,
   );
   const { blockhash } = await stage.rpc.getLatestBlockhash();
-  for (let place = 0; place < 11; place += 1) {
-    const instruction = naming(stranger.address, [address], BigInt(place + 1));
+  for (let index = 0; index < 11; index += 1) {
+    const instruction = naming(stranger.address, [address], BigInt(index + 1));
     const unsigned = unsignedTransaction(stranger.address, [instruction], blockhash);
     await stage.rpc.sendTransaction(Buffer.from(addSignature(stranger, unsigned), 'base64'));
   }
@@ -43,7 +43,7 @@ async function flood(stage: ApiStage, address: string) {
 
 for (const registerUnclaimed of [true, false])
   void t.test(
-    `a change of plan landed, then its wallet cancelled and resumed, registerUnclaimed ${registerUnclaimed}`,
+    `a landed change is charged as shown after a cancel and a resume, registerUnclaimed ${registerUnclaimed}`,
     async (t) => {
       const scene = await startPlanChanges(t, [5, 25]);
       const { stage, buyer, ask, resume } = scene;
@@ -86,7 +86,7 @@ for (const registerUnclaimed of [true, false])
   );
 
 void t.test(
-  'and the wallet names its offer while the keeper waits: no more is charged than was shown',
+  'a wallet that names its offer while the keeper waits is charged no more than was shown',
   async (t) => {
     const scene = await startPlanChanges(t, [5, 25]);
     const { stage, buyer, ask } = scene;
@@ -133,7 +133,7 @@ void t.test(
 for (const how of ['flood', 'resumed elsewhere'] as const)
   for (const isPlainAsked of [false, true])
     void t.test(
-      `a checkout that another wallet has completed, ${how}, plain offer ${isPlainAsked}: listed`,
+      `a checkout that another wallet completed ${how} is listed, not charged, plain offer ${isPlainAsked}`,
       async (t) => {
         const stage = await startApiStage(t);
         const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
@@ -194,7 +194,7 @@ for (const how of ['flood', 'resumed elsewhere'] as const)
     );
 
 void t.test(
-  'a history that lags behind the landing does not show an earlier account’s instead',
+  'a landed change is registered as such while the history shows only an earlier account',
   async (t) => {
     const scene = await startPlanChanges(t, [5, { amount: 25, hours: 24 }]);
     const { stage, buyer, ask } = scene;
@@ -243,56 +243,59 @@ void t.test(
   },
 );
 
-void t.test('nor does a landing whose transaction no endpoint has yet', async (t) => {
-  const scene = await startPlanChanges(t, [5, { amount: 25, hours: 24 }]);
-  const { stage, buyer, ask } = scene;
-  const [small, large] = scene.plans as [Plan, Plan];
-  const keeper = await stage.startKeeper();
-  const first = await buyer.buy();
-  await stage.quiet();
-  await keeper.stop();
-  const merchant = await merchantOf(stage, small);
-  const pda = await stage.open(large, buyer.keypair);
-  await stage.send(
-    [buyer.keypair],
-    cancelInstructions(stage.net.programId, {
-      subscriber: buyer.wallet,
-      plan: large.pda,
-      subscription: pda,
-    }),
-  );
-  stage.passHours(25);
-  stage.net.mineBlocks(2);
-  await merchant.patch({ registerUnclaimed: true });
-  const before = await stage.balance(buyer.wallet);
-  const shown = await ask(first, large);
-  const landed = await stage.land(buyer.keypair, shown.transaction);
-  const { context } = stage.parts({
-    getTransaction: async (signature, options) =>
-      signature === landed
-        ? { signature, unreadable: 'missing' }
-        : stage.rpc.getTransaction(signature, options),
-  });
-  const unregistered = new Unregistered(context, () => undefined);
-  for (let i = 0; i < 3; i += 1) {
-    await unregistered.turn();
-    unregistered.gap();
-  }
-  await stage.startKeeper();
-  await stage.until('registered', async () => (await rowsOf(stage, buyer)).length === 2);
-  stage.net.passSeconds(130);
-  await stage.quiet();
-  const charged = before - (await stage.balance(buyer.wallet));
-  t.equal(
-    (await rowsOf(stage, buyer))[1]?.replaces,
-    first.id,
-    `shown ${shown.today}, charged ${charged}`,
-  );
-});
+void t.test(
+  'a landed change whose transaction no endpoint returns yet is registered as such',
+  async (t) => {
+    const scene = await startPlanChanges(t, [5, { amount: 25, hours: 24 }]);
+    const { stage, buyer, ask } = scene;
+    const [small, large] = scene.plans as [Plan, Plan];
+    const keeper = await stage.startKeeper();
+    const first = await buyer.buy();
+    await stage.quiet();
+    await keeper.stop();
+    const merchant = await merchantOf(stage, small);
+    const pda = await stage.open(large, buyer.keypair);
+    await stage.send(
+      [buyer.keypair],
+      cancelInstructions(stage.net.programId, {
+        subscriber: buyer.wallet,
+        plan: large.pda,
+        subscription: pda,
+      }),
+    );
+    stage.passHours(25);
+    stage.net.mineBlocks(2);
+    await merchant.patch({ registerUnclaimed: true });
+    const before = await stage.balance(buyer.wallet);
+    const shown = await ask(first, large);
+    const landed = await stage.land(buyer.keypair, shown.transaction);
+    const { context } = stage.parts({
+      getTransaction: async (signature, options) =>
+        signature === landed
+          ? { signature, unreadable: 'missing' }
+          : stage.rpc.getTransaction(signature, options),
+    });
+    const unregistered = new Unregistered(context, () => undefined);
+    for (let i = 0; i < 3; i += 1) {
+      await unregistered.turn();
+      unregistered.gap();
+    }
+    await stage.startKeeper();
+    await stage.until('registered', async () => (await rowsOf(stage, buyer)).length === 2);
+    stage.net.passSeconds(130);
+    await stage.quiet();
+    const charged = before - (await stage.balance(buyer.wallet));
+    t.equal(
+      (await rowsOf(stage, buyer))[1]?.replaces,
+      first.id,
+      `shown ${shown.today}, charged ${charged}`,
+    );
+  },
+);
 
 for (const isFlooded of [false, true])
   void t.test(
-    `a change of plan resumed an account, its history flooded ${isFlooded}: registered or listed`,
+    `a change that resumed an account, history flooded ${isFlooded}, is registered or listed`,
     async (t) => {
       const scene = await startPlanChanges(t, [5, 25]);
       const { stage, buyer, ask, act } = scene;
@@ -336,7 +339,7 @@ for (const isFlooded of [false, true])
   );
 
 void t.test(
-  'its checkout has expired, its history is flooded: naming its offer is CONFLICT',
+  'naming the offer of an expired checkout with a flooded history is CONFLICT',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
@@ -355,7 +358,7 @@ void t.test(
 );
 
 void t.test(
-  'a flooded change of plan is named an hour later: its credit is not taken as of then',
+  'naming a change an hour later, with a flooded history, is CONFLICT: its credit is unknown',
   async (t) => {
     const scene = await startPlanChanges(t, [5, { amount: 25, hours: 24 }]);
     const { stage, buyer, ask } = scene;

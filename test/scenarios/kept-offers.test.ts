@@ -60,7 +60,7 @@ async function changing(t: Test) {
   return { stage, buyer, keeper, shown, chargesAsShown, askRefund };
 }
 
-void t.test('a change of plan landed while no keeper ran for a day', async (t) => {
+void t.test('a change that landed while no keeper ran for a day is charged as shown', async (t) => {
   const { stage, buyer, keeper, shown, chargesAsShown } = await changing(t);
   await keeper.stop();
   await stage.land(buyer.keypair, shown.transaction);
@@ -69,7 +69,7 @@ void t.test('a change of plan landed while no keeper ran for a day', async (t) =
   await chargesAsShown();
 });
 
-void t.test('a change of plan that a refund held up for a day, the keeper restarted', async (t) => {
+void t.test('a change that a pending refund delayed for a day is charged as shown', async (t) => {
   const { stage, buyer, keeper, shown, chargesAsShown, askRefund } = await changing(t);
   t.equal((await askRefund()).status, 201);
   await stage.land(buyer.keypair, shown.transaction);
@@ -82,53 +82,53 @@ void t.test('a change of plan that a refund held up for a day, the keeper restar
   t.match(await stage.sql`select status from refunds`, [{ status: 'expired' }]);
 });
 
-void t.test('a checkout with a discount landed while no keeper ran for a day', async (t) => {
-  const stage = await startApiStage(t);
-  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
-  const merchant = await merchantOf(stage, plan);
-  const session = await merchant.session({ externalId: 'alice', discount: { percentOff: 50 } });
-  const buyer = await stage.buyer(plan);
-  const { transaction } = await offerOf(buyer, { checkoutSessionId: session.id });
-  await stage.land(buyer.keypair, transaction);
-  await passDay(stage);
-  await stage.startKeeper();
-  await registered(stage, buyer);
-  await stage.until('it is paid', async () => (await paid(stage, buyer)).length > 0);
-  // The half of the price, for the 695 hours that are left of the 720.
-  const [amount = 0n] = await paid(stage, buyer);
-  t.ok(amount > 2_412_000n && amount <= 2_413_194n, `charged ${amount}`);
-  t.match(await rowsOf(stage, buyer), [{ externalId: 'alice', discountPercent: 50 }]);
-  const [row] = await rowsOf(stage, buyer);
-  t.match(await merchant.read(session), { subscriptionId: row!.id });
-});
-
 void t.test(
-  'a wallet registers itself with the terms of a checkout that has expired',
+  'a checkout that landed while no keeper ran for a day keeps its discount and its ids',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
     const merchant = await merchantOf(stage, plan);
-    for (const names of ['nothing', 'the offer', 'the session']) {
-      const session = await merchant.session({ externalId: names, discount: { percentOff: 50 } });
-      const buyer = await stage.buyer(plan);
-      const { offerId, transaction, subscriptionPda } = await offerOf(buyer, {
-        checkoutSessionId: session.id,
-      });
-      await stage.land(buyer.keypair, transaction);
-      await passDay(stage);
-      const more = {
-        nothing: {},
-        'the offer': { offerId },
-        'the session': { checkoutSessionId: session.id },
-      }[names];
-      const { status, body } = await post(buyer, subscriptionPda, more);
-      t.equal(status, 201, `${names}: ${JSON.stringify(body)}`);
-      t.match(await rowsOf(stage, buyer), [{ externalId: names, discountPercent: 50 }]);
-    }
+    const session = await merchant.session({ externalId: 'alice', discount: { percentOff: 50 } });
+    const buyer = await stage.buyer(plan);
+    const { transaction } = await offerOf(buyer, { checkoutSessionId: session.id });
+    await stage.land(buyer.keypair, transaction);
+    await passDay(stage);
+    await stage.startKeeper();
+    await registered(stage, buyer);
+    await stage.until('it is paid', async () => (await paid(stage, buyer)).length > 0);
+    // The half of the price, for the 695 hours that are left of the 720.
+    const [amount = 0n] = await paid(stage, buyer);
+    t.ok(amount > 2_412_000n && amount <= 2_413_194n, `charged ${amount}`);
+    t.match(await rowsOf(stage, buyer), [{ externalId: 'alice', discountPercent: 50 }]);
+    const [row] = await rowsOf(stage, buyer);
+    t.match(await merchant.read(session), { subscriptionId: row!.id });
   },
 );
 
-void t.test('a checkout that has expired is closed to a wallet without its offer', async (t) => {
+void t.test('a wallet registers with the terms of a checkout that has expired since', async (t) => {
+  const stage = await startApiStage(t);
+  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+  const merchant = await merchantOf(stage, plan);
+  for (const names of ['nothing', 'the offer', 'the session']) {
+    const session = await merchant.session({ externalId: names, discount: { percentOff: 50 } });
+    const buyer = await stage.buyer(plan);
+    const { offerId, transaction, subscriptionPda } = await offerOf(buyer, {
+      checkoutSessionId: session.id,
+    });
+    await stage.land(buyer.keypair, transaction);
+    await passDay(stage);
+    const more = {
+      nothing: {},
+      'the offer': { offerId },
+      'the session': { checkoutSessionId: session.id },
+    }[names];
+    const { status, body } = await post(buyer, subscriptionPda, more);
+    t.equal(status, 201, `${names}: ${JSON.stringify(body)}`);
+    t.match(await rowsOf(stage, buyer), [{ externalId: names, discountPercent: 50 }]);
+  }
+});
+
+void t.test('an expired checkout is refused to a wallet that did not land its offer', async (t) => {
   const stage = await startApiStage(t);
   const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
   const merchant = await merchantOf(stage, plan);
@@ -144,36 +144,39 @@ void t.test('a checkout that has expired is closed to a wallet without its offer
   }
 });
 
-void t.test('a checkout for an account at whose address another one is registered', async (t) => {
-  const stage = await startApiStage(t);
-  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 24 });
-  await stage.sql`update plans set trial_hours = 168 where id = ${plan.id}`;
-  const merchant = await merchantOf(stage, plan);
-  await stage.startKeeper();
-  const buyer = await stage.buyer(plan);
-  const first = await buyer.buy();
-  await stage.quiet();
-  await buyer.cancel(first);
-  await stage.until(
-    'its cancellation is seen',
-    async () => (await stage.row(first)).cancelRequestedAt !== null,
-  );
-  await stage.quiet();
-  // The account has ended on chain, and its trial runs here.
-  stage.passHours(30);
-  stage.net.mineBlocks(2);
-  const session = await merchant.session({ externalId: 'alice', discount: { percentOff: 50 } });
-  const { transaction } = await offerOf(buyer, { checkoutSessionId: session.id });
-  await stage.land(buyer.keypair, transaction);
-  await registered(stage, buyer, 2);
-  t.match(await rowsOf(stage, buyer), [
-    { id: first.id, status: 'cancelled' },
-    { externalId: 'alice', discountPercent: 50 },
-  ]);
-});
+void t.test(
+  'a checkout for an account that was registered before gives the new registration its terms',
+  async (t) => {
+    const stage = await startApiStage(t);
+    const plan = await stage.plan({ amount: 5_000_000n, periodHours: 24 });
+    await stage.sql`update plans set trial_hours = 168 where id = ${plan.id}`;
+    const merchant = await merchantOf(stage, plan);
+    await stage.startKeeper();
+    const buyer = await stage.buyer(plan);
+    const first = await buyer.buy();
+    await stage.quiet();
+    await buyer.cancel(first);
+    await stage.until(
+      'its cancellation is seen',
+      async () => (await stage.row(first)).cancelRequestedAt !== null,
+    );
+    await stage.quiet();
+    // The account has ended on chain, and its trial runs here.
+    stage.passHours(30);
+    stage.net.mineBlocks(2);
+    const session = await merchant.session({ externalId: 'alice', discount: { percentOff: 50 } });
+    const { transaction } = await offerOf(buyer, { checkoutSessionId: session.id });
+    await stage.land(buyer.keypair, transaction);
+    await registered(stage, buyer, 2);
+    t.match(await rowsOf(stage, buyer), [
+      { id: first.id, status: 'cancelled' },
+      { externalId: 'alice', discountPercent: 50 },
+    ]);
+  },
+);
 
 void t.test(
-  'an offer that was not signed counts for a day, also for an account that runs',
+  'an unsigned offer is considered for a day, then given up, also for an account that still runs',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: 120_000_000n, periodHours: 8760 });

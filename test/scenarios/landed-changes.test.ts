@@ -67,7 +67,7 @@ for (const [by, isResumed] of [
   ['a keeper', true],
 ] as const)
   void t.test(
-    `a change of a subscription that was cancelled before, resumed ${isResumed}: ${by} registers it`,
+    `a landed change of a cancelled subscription, resumed ${isResumed}, is charged as shown if ${by} registers it`,
     async (t) => {
       const scene = await subscribed(t);
       const { stage, buyer, small, large, first, keeper, payments, askChange } = scene;
@@ -96,7 +96,7 @@ for (const [by, isResumed] of [
   );
 
 void t.test(
-  'a declined change has the blockhash of what landed: nothing is replaced',
+  'an account that shares a blockhash with a declined change replaces nothing',
   async (t) => {
     const { stage, buyer, large, first, keeper, payments, askChange } = await subscribed(t);
     await keeper.stop();
@@ -118,7 +118,7 @@ void t.test(
 );
 
 void t.test(
-  'a change that did not land registers nothing, also where its wallet names it',
+  'a change that did not land registers nothing, even if its wallet names it',
   async (t) => {
     const { stage, buyer, large, first, keeper, askChange, name } = await subscribed(t);
     await keeper.stop();
@@ -131,7 +131,7 @@ void t.test(
 
 for (const hours of [24, 1])
   void t.test(
-    `a change resumes an opened account: the credit of the resume, of a plan of ${hours} hours`,
+    `a change that resumes an account gets no more credit than shown, plan of ${hours} hours`,
     async (t) => {
       const prices = [
         { amount: 5, hours },
@@ -157,7 +157,7 @@ for (const hours of [24, 1])
   );
 
 void t.test(
-  'another client resumes the account of a change: the credit of that resume',
+  'a change whose account another client resumed gets only the credit at that resume',
   async (t) => {
     const prices = [
       { amount: 5, hours: 1 },

@@ -46,7 +46,7 @@ for (const [when, by] of [
   ['period_end', 'wallet'],
 ] as const)
   void t.test(
-    `a change (${when}) that landed stands, whoever resumes the old account`,
+    `a landed change (${when}) stays registered when the wallet resumes the old account`,
     async (t) => {
       const { stage, plan, dearer, merchant, keeper } = await twoPlans(t);
       const buyer = await stage.buyer(plan);
@@ -80,7 +80,7 @@ for (const [when, by] of [
   );
 
 void t.test(
-  'a change that nobody signed does not register what another client opened',
+  'an unsigned change does not register an account that another client opened',
   async (t) => {
     const { stage, plan, dearer, merchant } = await twoPlans(t);
     const buyer = await stage.buyer(plan);
@@ -93,33 +93,41 @@ void t.test(
   },
 );
 
-void t.test('what landed in a session that another wallet has completed', async (t) => {
-  const { stage, plan, merchant } = await twoPlans(t);
-  await merchant.patch({ registerUnclaimed: true });
-  const half = { discount: { percentOff: 50 } };
+void t.test(
+  'a subscription that landed in another wallet’s completed session is listed, not registered',
+  async (t) => {
+    const { stage, plan, merchant } = await twoPlans(t);
+    await merchant.patch({ registerUnclaimed: true });
+    const half = { discount: { percentOff: 50 } };
 
-  for (const other of ['without a session', 'in another session', 'none'] as const)
-    await t.test(`the other offer: ${other}`, async (t) => {
-      const session = await merchant.session({ externalId: `alice ${other}`, ...half });
-      const bob = await merchant.session({ externalId: 'bob', discount: { percentOff: 10 } });
-      const [one, two] = [await stage.buyer(plan), await stage.buyer(plan)];
-      if (other === 'without a session') await offerOf(two);
-      if (other === 'in another session') await offerOf(two, { checkoutSessionId: bob.id });
-      await nextBlockhash(stage);
-      t.equal((await standingOf(two, { session })).usdcNeeded, '2500000');
-      const signed = await offerOf(two, { checkoutSessionId: session.id });
-      const first = await offerOf(one, { checkoutSessionId: session.id });
-      await stage.land(one.keypair, first.transaction);
-      await registered(stage, one);
-      await stage.land(two.keypair, signed.transaction);
-      const isListed = async () =>
-        (await merchant.unregistered()).some((it) => it.subscriptionPda === signed.subscriptionPda);
-      await stage.until('it is listed', isListed);
-      await stage.quiet();
-      t.same(await rowsOf(stage, two), [], 'not registered with other terms');
-      const own = await post(two, signed.subscriptionPda, { checkoutSessionId: session.id });
-      t.equal(own.status, 403, 'another wallet has the session');
-      const plain = await post(two, signed.subscriptionPda);
-      t.equal(plain.status, 201, 'the wallet can take what its page names then');
-    });
-});
+    for (const other of ['without a session', 'in another session', 'none'] as const)
+      await t.test(
+        `another wallet’s completed session, with the other offer ${other}: the landing is listed`,
+        async (t) => {
+          const session = await merchant.session({ externalId: `alice ${other}`, ...half });
+          const bob = await merchant.session({ externalId: 'bob', discount: { percentOff: 10 } });
+          const [one, two] = [await stage.buyer(plan), await stage.buyer(plan)];
+          if (other === 'without a session') await offerOf(two);
+          if (other === 'in another session') await offerOf(two, { checkoutSessionId: bob.id });
+          await nextBlockhash(stage);
+          t.equal((await standingOf(two, { session })).usdcNeeded, '2500000');
+          const signed = await offerOf(two, { checkoutSessionId: session.id });
+          const first = await offerOf(one, { checkoutSessionId: session.id });
+          await stage.land(one.keypair, first.transaction);
+          await registered(stage, one);
+          await stage.land(two.keypair, signed.transaction);
+          const isListed = async () =>
+            (await merchant.unregistered()).some(
+              (it) => it.subscriptionPda === signed.subscriptionPda,
+            );
+          await stage.until('it is listed', isListed);
+          await stage.quiet();
+          t.same(await rowsOf(stage, two), [], 'not registered with other terms');
+          const own = await post(two, signed.subscriptionPda, { checkoutSessionId: session.id });
+          t.equal(own.status, 403, 'another wallet has the session');
+          const plain = await post(two, signed.subscriptionPda);
+          t.equal(plain.status, 201, 'the wallet can take what its page names then');
+        },
+      );
+  },
+);

@@ -53,7 +53,7 @@ const withTrial = async (stage: ApiStage, hours: number): Promise<Plan> => {
 };
 
 void t.test(
-  'no keeper for 13 days after a trial: access for three, and payment for the time from the first try on',
+  'without a keeper for 13 days after a trial, access lasts three days and payment begins at the first try',
   async (t) => {
     const stage = await startApiStage(t, { hoursAgo: 20 * DAY + 1 });
     const plan = await withTrial(stage, 7 * DAY);
@@ -95,7 +95,7 @@ void t.test(
 );
 
 void t.test(
-  'no keeper for two days after a trial: access holds, and payment is for the time from the trial’s end',
+  'without a keeper for two days after a trial, access lasts and payment is from the trial’s end',
   async (t) => {
     const stage = await startApiStage(t, { hoursAgo: 9 * DAY + 1 });
     const plan = await withTrial(stage, 7 * DAY);
@@ -150,7 +150,7 @@ void t.test(
 );
 
 void t.test(
-  'a first payment is in full if the keeper comes at once, from its first try on if after ten minutes',
+  'a first payment is in full at once, or for the time from its first try after ten minutes',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: 7_200_000n, periodHours: 720 });
@@ -172,7 +172,7 @@ void t.test(
 );
 
 void t.test(
-  'the first try decides: an attempt that expires on our side is followed by one of the same amount, however late',
+  'an attempt that expires for our reasons is followed by one of the same amount',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: 7_200_000n, periodHours: 720 });

@@ -114,7 +114,7 @@ void t.test(
   },
 );
 
-void t.test('a past-due wallet that is topped up is collected from at the next try', async (t) => {
+void t.test('a past-due subscription is collected at the next retry after a top-up', async (t) => {
   const stage = await startStage(t);
   const subscription = await stage.subscriber(await stage.plan(), { usdc: 0n });
   await stage.startKeeper();
@@ -138,7 +138,7 @@ void t.test('a past-due wallet that is topped up is collected from at the next t
   t.equal((await stage.payments(subscription)).at(-1)?.attempt, 2);
 });
 
-void t.test('a period that ends unpaid is never charged later; the new one is', async (t) => {
+void t.test('a period that ends unpaid is never charged later; the new period is', async (t) => {
   const stage = await startStage(t);
   const plan = await stage.plan({ periodHours: 48 });
   const subscription = await stage.subscriber(plan, { usdc: 0n });
@@ -311,7 +311,7 @@ void t.test('a forced cancellation stops collection at once', async (t) => {
 });
 
 void t.test(
-  'a revoked delegation has one event, fails when due, and is collected from once it is approved again',
+  'a revoked delegation has one event, fails when due, and is collected once it is approved again',
   async (t) => {
     const stage = await startStage(t);
     const { programId, mint } = stage.net;
@@ -355,7 +355,7 @@ void t.test(
 );
 
 void t.test(
-  'an authority that is closed and opened again does not allow old subscriptions: one event, past due',
+  'an authority that is closed and opened again leaves old subscriptions past due, with one event',
   async (t) => {
     const stage = await startStage(t);
     const { programId, mint } = stage.net;
@@ -426,7 +426,7 @@ void t.test(
 );
 
 void t.test(
-  'a subscription of a plan that was closed and published anew expires and is never charged again',
+  'a subscription whose plan was closed and published again expires and is never charged again',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ periodHours: 24 });
@@ -462,7 +462,7 @@ void t.test(
 );
 
 void t.test(
-  'an address that is closed and opened again has a new subscription, which can be registered',
+  'a closed and reopened account is a new subscription, which can be registered',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ periodHours: 24 });

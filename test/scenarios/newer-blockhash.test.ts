@@ -60,7 +60,7 @@ async function scene(t: Test, fault: object = { kind: 'hold', blocks: 3, count: 
 }
 
 void t.test(
-  'a forced end waits for a change that may still land with a newer blockhash',
+  'a forced end waits for a change with a blockhash that some endpoints do not know yet',
   async (t) => {
     const { stage, merchant, bought, relay, isTaken } = await scene(t);
     const sent = relay();
@@ -75,7 +75,7 @@ void t.test(
   },
 );
 
-void t.test('the relay answers pending while a newer blockhash is valid', async (t) => {
+void t.test('the relay reports pending while the wallet’s own blockhash is valid', async (t) => {
   const { stage, subscriptionPda, relay } = await scene(t);
   t.match((await relay()).body.data, { status: 'pending' });
   stage.net.mineBlocks(8);
@@ -83,7 +83,7 @@ void t.test('the relay answers pending while a newer blockhash is valid', async 
   t.not(accounts[0], null, 'it has landed');
 });
 
-void t.test('a lost transaction lapses once its newer blockhash has expired', async (t) => {
+void t.test('a lost transaction lapses when the wallet’s own blockhash expires', async (t) => {
   const { stage, merchant, bought, relay } = await scene(t, { kind: 'drop', count: 1000 });
   const { token, path } = merchant;
   const force = () =>

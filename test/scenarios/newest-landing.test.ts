@@ -32,7 +32,7 @@ async function withNewBlockhash(stage: ApiStage, { offerId, transaction }: Offer
   return bytes.toString('base64');
 }
 
-/** An account that was opened at the public price, and resumed in a checkout at half of it. */
+/** An account that was opened at the public price, and resumed in a checkout at half the price. */
 async function scene(t: Test, { isChanged = false } = {}) {
   const stage = await startApiStage(t);
   const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
@@ -64,7 +64,7 @@ async function scene(t: Test, { isChanged = false } = {}) {
 }
 
 void t.test(
-  'the wallet names the offer of the newest landing: it is charged as shown',
+  'a wallet that names the offer of its newest landing is charged as shown',
   async (t) => {
     const { buyer, half, isCharged } = await scene(t);
     t.equal((await post(buyer, half.subscriptionPda, { offerId: half.offerId })).status, 201);
@@ -74,7 +74,7 @@ void t.test(
 
 for (const isNamed of [true, false])
   void t.test(
-    `the newest landing has another blockhash, its offer is named: ${isNamed}`,
+    `the newest landing decides with another blockhash too, its offer named ${isNamed}`,
     async (t) => {
       const { buyer, half, isCharged } = await scene(t, { isChanged: true });
       const { subscriptionPda, offerId } = half;
@@ -84,7 +84,7 @@ for (const isNamed of [true, false])
   );
 
 void t.test(
-  'an older landing is sent to the relay again: the newest one is registered',
+  'when an older landing is sent to the relay again, the newest one is registered',
   async (t) => {
     const { buyer, dear, isCharged } = await scene(t);
     const { body } = await buyer.post<{ status: string }>('transactions', {
@@ -95,7 +95,7 @@ void t.test(
   },
 );
 
-void t.test('one of two endpoints lags behind the newest landing: it is registered', async (t) => {
+void t.test('the newest landing is registered while one of two endpoints lacks it', async (t) => {
   const { stage, buyer, half, opening, isCharged } = await scene(t);
   const lagging = await startRewritingEndpoint(stage.net.rpcUrl, (method, _params, result) =>
     method === 'getSignaturesForAddress'
@@ -119,31 +119,34 @@ void t.test('one of two endpoints lags behind the newest landing: it is register
   await isCharged();
 });
 
-void t.test('the history lacks what the relay has sent: a keeper registers it', async (t) => {
-  const stage = await startApiStage(t);
-  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
-  const merchant = await merchantOf(stage, plan);
-  const buyer = await stage.buyer(plan);
-  await offerOf(buyer);
-  await nextBlockhash(stage);
-  const session = await merchant.session({ externalId: 'alice', discount: { percentOff: 50 } });
-  const { transaction, offerId } = await offerOf(buyer, { checkoutSessionId: session.id });
-  const { chain } = stage.api.deps;
-  const { getSignaturesForAddress } = chain;
-  chain.getSignaturesForAddress = () => Promise.resolve([]);
-  const { status, body } = await buyer.post('transactions', {
-    ...{ transaction: addSignature(buyer.keypair, transaction), offerId },
-  });
-  chain.getSignaturesForAddress = getSignaturesForAddress;
-  t.equal(status, 200);
-  t.match(body.data, { status: 'confirmed', subscription: null });
-  await stage.startKeeper();
-  await registered(stage, buyer);
-  t.match(await rowsOf(stage, buyer), [{ externalId: 'alice', discountPercent: 50 }]);
-});
+void t.test(
+  'a keeper registers a relayed subscription that the history did not show to the relay',
+  async (t) => {
+    const stage = await startApiStage(t);
+    const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+    const merchant = await merchantOf(stage, plan);
+    const buyer = await stage.buyer(plan);
+    await offerOf(buyer);
+    await nextBlockhash(stage);
+    const session = await merchant.session({ externalId: 'alice', discount: { percentOff: 50 } });
+    const { transaction, offerId } = await offerOf(buyer, { checkoutSessionId: session.id });
+    const { chain } = stage.api.deps;
+    const { getSignaturesForAddress } = chain;
+    chain.getSignaturesForAddress = () => Promise.resolve([]);
+    const { status, body } = await buyer.post('transactions', {
+      ...{ transaction: addSignature(buyer.keypair, transaction), offerId },
+    });
+    chain.getSignaturesForAddress = getSignaturesForAddress;
+    t.equal(status, 200);
+    t.match(body.data, { status: 'confirmed', subscription: null });
+    await stage.startKeeper();
+    await registered(stage, buyer);
+    t.match(await rowsOf(stage, buyer), [{ externalId: 'alice', discountPercent: 50 }]);
+  },
+);
 
 void t.test(
-  'a sponsored sign-up is not settled: nothing resumes its account meanwhile',
+  'an account is not resumed by an offer while its sponsored sign-up is not settled',
   async (t) => {
     const stage = await startSponsorStage(t, { blockMs: 0 });
     stage.net.mineBlocks(20);

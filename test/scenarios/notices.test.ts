@@ -11,7 +11,7 @@ const notices = async (stage: Stage, subscription: Subscription) =>
   );
 
 void t.test(
-  'a wallet with 5 USDC and two plans of 5 that are due together can pay the first and not the second',
+  'two plans of 5 USDC due together: a wallet with 5 USDC is told it can pay only the first',
   async (t) => {
     const stage = await startStage(t);
     const plans = [await stage.plan(), await stage.plan()];

@@ -50,7 +50,7 @@ function busiest(times: readonly number[]): number {
   return most;
 }
 
-void t.test('keepers and serves at one provider, each kind with its own budget', async (t) => {
+void t.test('keepers and serves at one RPC provider each stay within their own rate', async (t) => {
   const stage = await startStage(t);
   const counter = await startCounter(t, stage.net.rpcUrl);
   const rates = { reads: 30, sends: 6, serve: 9 };
@@ -77,9 +77,9 @@ void t.test('keepers and serves at one provider, each kind with its own budget',
       return (JSON.parse(line) as { address: string }).address;
     }),
   );
-  const offers = Array.from({ length: 30 }, async (_, place) => {
+  const offers = Array.from({ length: 30 }, async (_, index) => {
     const post = async (path: string, body: unknown, token?: string) => {
-      const response = await fetch(`${addresses[place % 3] ?? ''}${path}`, {
+      const response = await fetch(`${addresses[index % 3] ?? ''}${path}`, {
         method: 'POST',
         headers: {
           'content-type': 'application/json',

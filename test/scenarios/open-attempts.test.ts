@@ -31,7 +31,7 @@ async function attemptsOf(stage: Stage, { id }: Subscription): Promise<string[]>
   return rows.map(({ state }) => state);
 }
 
-/** As `until`, with new blocks, so that sent transactions land or expire. */
+/** Waits as `until` does, and makes new blocks, so that sent transactions land or expire. */
 const mining = (stage: Stage, what: string, holds: () => Promise<boolean>) =>
   stage.until(what, async () => {
     stage.net.mineBlocks(4);
@@ -39,7 +39,7 @@ const mining = (stage: Stage, what: string, holds: () => Promise<boolean>) =>
   });
 
 void t.test(
-  'a transaction that one sender stops for a cancellation while another sends it collects its other payment once',
+  'a transaction that one sender stops for a cancellation and another sends collects its other payment once',
   async (t) => {
     const stage = await startStage(t, { blockMs: 400 });
     const plan = await stage.plan({ amount: AMOUNT });
@@ -107,7 +107,7 @@ async function reopened(stage: Stage, plan: Plan, { id, wallet, pda }: Subscript
 }
 
 void t.test(
-  'an earlier registration’s attempt that lands in the new account pays its period, collected once',
+  'an earlier registration’s attempt that lands in the new account pays its period once',
   async (t) => {
     const { stage, plan, subscription: one } = await due(t, { blockMs: 400 });
     await discount(stage);
@@ -147,7 +147,7 @@ void t.test(
 );
 
 void t.test(
-  'a new registration is signed for once the attempt of an earlier one, which never lands, has expired',
+  'a new registration is collected once the earlier one’s attempt, which never lands, has expired',
   async (t) => {
     const { stage, plan, subscription: one } = await due(t, { blockMs: 400 });
     await discount(stage);
@@ -187,7 +187,7 @@ async function insertOlderAttempt(stage: Stage, { id, pda }: Subscription): Prom
 }
 
 void t.test(
-  'an address that gets an open attempt after its claim is left out, and the others are signed',
+  'an address that gets an open attempt after its claim is skipped, and the others are signed',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ amount: AMOUNT });
@@ -292,7 +292,7 @@ async function laterPull(stage: Stage, ...subscriptions: Subscription[]): Promis
 }
 
 void t.test(
-  'an attempt waits while its account counts more than the history, and is recorded once it is listed',
+  'an attempt waits while the history lacks a pull that its account counts, and is then recorded',
   async (t) => {
     const { stage, subscription, flying, attempt, look, history, ...parts } = await unlisted(t);
     const { signature } = flying.attempt;
@@ -330,7 +330,7 @@ void t.test(
 );
 
 void t.test(
-  'an attempt is unexplained after eight look-ups in a later period, and the next period is collected',
+  'an attempt ends as unexplained after eight look-ups in a later period, and the next one is collected',
   async (t) => {
     const { stage, subscription, flying, attempt, look, ...parts } = await unlisted(t);
     const { context, taken } = parts;
@@ -387,7 +387,7 @@ void t.test(
 );
 
 void t.test(
-  'an unexplained attempt that landed a period later than it was signed for leads to no second pull of a period',
+  'an unexplained attempt that landed a period late leads to no second pull of a period',
   async (t) => {
     const { stage, subscription, flying, attempt, look, ...parts } = await unlisted(t, {
       waited: PERIOD - 300,
@@ -418,7 +418,7 @@ void t.test(
 );
 
 void t.test(
-  'an account in a later period than the attempt does not end it before the histories had the time to list it',
+  'an attempt in a period that is over stays open until histories had the time to list it',
   async (t) => {
     const { stage, subscription, flying, attempt, look, history } = await unlisted(t);
     await stage.rpc.sendTransaction(flying.attempt.transaction);
@@ -439,7 +439,7 @@ void t.test(
 );
 
 void t.test(
-  'an account in a later period does not end an attempt while the histories do not reach back to it',
+  'an attempt in a period that is over stays open while histories do not reach its blockhash',
   async (t) => {
     const { stage, flying, attempt, look, history, landedBefore } = await unlisted(t);
     await landedBefore();
@@ -455,7 +455,7 @@ void t.test(
 );
 
 void t.test(
-  'an account in a later period does not end an attempt about which only one of two endpoints responds',
+  'an attempt in a period that is over stays open while one of two endpoints does not respond',
   async (t) => {
     const { stage, subscription, attempt, look, endpoints } = await unlisted(t, { reduced: false });
     stage.net.mineBlocks(200);
@@ -470,7 +470,7 @@ void t.test(
 );
 
 void t.test(
-  'an attempt that is listed has landed, although its transaction shows no pull',
+  'an attempt that the history lists has landed, although its transaction shows no pull',
   async (t) => {
     const { stage, subscription, flying, attempt, history, ...parts } = await unlisted(t);
     await parts.landedBefore();
@@ -510,7 +510,7 @@ void t.test(
   },
 );
 
-void t.test('an attempt whose history cannot be read holds up no other', async (t) => {
+void t.test('an attempt whose history cannot be read delays no other', async (t) => {
   const { stage, plan, subscription: one } = await due(t);
   const other = await stage.subscriber(plan);
   // Puts each payment in a transaction of its own.
@@ -563,14 +563,17 @@ async function halfListed(t: Test) {
   return { one, other, history, look };
 }
 
-void t.test('a transaction that the history of one payment lists has landed for all', async (t) => {
-  const { one, other, look } = await halfListed(t);
-  t.same(await look([one, other], 4), ['landed', 'landed']);
-});
+void t.test(
+  'if one account’s history lists a shared transaction, all its payments count as landed',
+  async (t) => {
+    const { one, other, look } = await halfListed(t);
+    t.same(await look([one, other], 4), ['landed', 'landed']);
+  },
+);
 
 for (const isListedLater of [true, false])
   void t.test(
-    `a payment does not expire when another of its transaction is booked; ${isListedLater ? 'once its own history lists it, it has landed' : 'it ends as unexplained'}`,
+    `a payment stays open when another of its transaction is recorded; ${isListedLater ? 'listed later, it has landed' : 'it ends as unexplained'}`,
     async (t) => {
       const { one, other, history, look } = await halfListed(t);
       t.same(await look([other], 4), ['open', 'landed']);
@@ -581,7 +584,7 @@ for (const isListedLater of [true, false])
   );
 
 void t.test(
-  'a never sent attempt of an earlier period expires once the histories had time to list it',
+  'an attempt of an earlier period that was never sent expires once histories had time to list it',
   async (t) => {
     const { stage, subscription, attempt, look } = await unlisted(t);
     stage.net.mineBlocks(200);
@@ -596,7 +599,7 @@ void t.test(
 );
 
 void t.test(
-  'after the end of an attempt no registration of its address reads an older account',
+  'after an attempt ended, no registration of its address uses an older state of the account',
   async (t) => {
     const { stage, plan, subscription: one } = await due(t);
     const { collector, resolver, taken } = stage.parts();

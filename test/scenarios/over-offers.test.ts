@@ -59,43 +59,49 @@ async function scene(t: Test) {
   return { stage, plan, merchant, buyer, first, days };
 }
 
-void t.test('subscribed again by a checkout while no keeper ran for a day', async (t) => {
-  const stage = await startApiStage(t);
-  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
-  const merchant = await merchantOf(stage, plan);
-  const keeper = await stage.startKeeper();
-  const buyer = await stage.buyer(plan);
-  const first = await buyer.buy();
-  await stage.until('paid', async () => (await paid(stage, buyer)).length === 1);
-  await stage.quiet();
-  await buyer.cancel(first);
-  await stage.until('cancel seen', async () => (await stage.row(first)).cancelRequestedAt !== null);
-  await stage.quiet();
-  await keeper.stop();
-  stage.passHours(721);
-  stage.net.mineBlocks(2);
-  const session = await merchant.session({ externalId: 'alice', discount: { percentOff: 50 } });
-  const offer = await offerOf(buyer, { checkoutSessionId: session.id });
-  await stage.land(buyer.keypair, offer.transaction);
-  await passDay(stage);
-  await stage.startKeeper();
-  await stage.until(
-    'the first has ended',
-    async () => (await stage.row(first)).status === 'cancelled',
-  );
-  for (let i = 0; i < 40; i += 1) {
-    await deleteOldOffers(stage.sql);
-    await new Promise((r) => setTimeout(r, 250));
-    if ((await rowsOf(stage, buyer)).length === 2) break;
-  }
-  await stage.quiet();
-  t.match(await rowsOf(stage, buyer), [
-    { id: first.id },
-    { externalId: 'alice', discountPercent: 50 },
-  ]);
-});
+void t.test(
+  'a checkout that landed while no keeper ran for a day registers an ended subscription again',
+  async (t) => {
+    const stage = await startApiStage(t);
+    const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+    const merchant = await merchantOf(stage, plan);
+    const keeper = await stage.startKeeper();
+    const buyer = await stage.buyer(plan);
+    const first = await buyer.buy();
+    await stage.until('paid', async () => (await paid(stage, buyer)).length === 1);
+    await stage.quiet();
+    await buyer.cancel(first);
+    await stage.until(
+      'cancel seen',
+      async () => (await stage.row(first)).cancelRequestedAt !== null,
+    );
+    await stage.quiet();
+    await keeper.stop();
+    stage.passHours(721);
+    stage.net.mineBlocks(2);
+    const session = await merchant.session({ externalId: 'alice', discount: { percentOff: 50 } });
+    const offer = await offerOf(buyer, { checkoutSessionId: session.id });
+    await stage.land(buyer.keypair, offer.transaction);
+    await passDay(stage);
+    await stage.startKeeper();
+    await stage.until(
+      'the first has ended',
+      async () => (await stage.row(first)).status === 'cancelled',
+    );
+    for (let i = 0; i < 40; i += 1) {
+      await deleteOldOffers(stage.sql);
+      await new Promise((r) => setTimeout(r, 250));
+      if ((await rowsOf(stage, buyer)).length === 2) break;
+    }
+    await stage.quiet();
+    t.match(await rowsOf(stage, buyer), [
+      { id: first.id },
+      { externalId: 'alice', discountPercent: 50 },
+    ]);
+  },
+);
 
-void t.test('a complete checkout whose registration has ended registers nothing', async (t) => {
+void t.test('a completed checkout does not register its ended subscription again', async (t) => {
   const stage = await startApiStage(t);
   const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
   const merchant = await merchantOf(stage, plan);
@@ -130,7 +136,7 @@ void t.test('a complete checkout whose registration has ended registers nothing'
 });
 
 void t.test(
-  'a change of plan by a checkout that has expired, registered by its wallet, is charged as shown',
+  'a change by an expired checkout that its wallet registers is charged as shown',
   async (t) => {
     const scene = await startPlanChanges(t, [5, 25]);
     const { stage, buyer } = scene;
@@ -224,7 +230,7 @@ for (const hours of [1, 25])
   );
 
 void t.test(
-  'another customer’s offer of the day before, not signed, does not keep a landed one from being registered',
+  'an unsigned offer of another customer does not block the registration of a landed one',
   async (t) => {
     const { stage, merchant, buyer, days } = await scene(t);
     const old = await merchant.session({ externalId: 'alice' });
@@ -244,7 +250,7 @@ void t.test(
 );
 
 void t.test(
-  'an unsigned offer of 20 days ago does not count when the wallet resumes by its own client',
+  'an unsigned offer of 20 days ago does not register an account that its wallet resumed',
   async (t) => {
     const { stage, plan, buyer, first, days } = await scene(t);
     await offerOf(buyer);

@@ -20,7 +20,7 @@ async function subscribed(t: Test, count: number) {
   const stage = await startStage(t, { blockMs: 0 });
   const plans = [await stage.plan(), await stage.plan({ amount: 7_000_000n })];
   const subscriptions = await Promise.all(
-    Array.from({ length: count }, (_, place) => stage.subscriber(plans[place % 2]!)),
+    Array.from({ length: count }, (_, index) => stage.subscriber(plans[index % 2]!)),
   );
   return { stage, subscriptions };
 }
@@ -69,7 +69,7 @@ void t.test(
     t.equal(new Set(parts.taken.map(({ attempt }) => attempt.signature)).size, 1);
     t.same(
       parts.taken.map(({ attempt }) => attempt.position).sort((a, b) => a - b),
-      Array.from({ length: 10 }, (_, place) => place),
+      Array.from({ length: 10 }, (_, index) => index),
     );
     const lamports = Number(transactionFee(first!.attempt.transaction));
     t.ok(lamports < 6_000, `${lamports} lamports for ten payments`);
@@ -116,7 +116,7 @@ void t.test('the chain accepts ten payments in a transaction and refuses eleven'
 });
 
 void t.test(
-  'after a keeper dies before the first send, another one sends the same transaction and settles each payment',
+  'when a keeper dies before the first send, another one sends the same transaction and settles it',
   async (t) => {
     const { stage, subscriptions } = await subscribed(t, 10);
     const dead = stage.parts();
@@ -136,7 +136,7 @@ void t.test(
 );
 
 void t.test(
-  'a payer without money is past due; the nine others are signed again at once, without a failure of theirs',
+  'a payer without money is past due, and the nine others are signed again at once',
   async (t) => {
     const { stage, subscriptions } = await subscribed(t, 10);
     const parts = stage.parts();
@@ -163,7 +163,7 @@ void t.test(
 );
 
 void t.test(
-  'payments beside any failing ones, with balances that change at any time, are collected exactly once',
+  'payments beside failing ones, with changing balances, are collected exactly once',
   async (t) => {
     const subset = fc.uniqueArray(fc.nat(11), { minLength: 1, maxLength: 8 });
     await fc.assert(
@@ -173,7 +173,7 @@ void t.test(
         const parts = stage.parts();
         for (const gone of [first, second, []]) {
           await parts.collect();
-          for (const place of gone) await setBalance(stage, subscriptions[place]!, 1);
+          for (const index of gone) await setBalance(stage, subscriptions[index]!, 1);
           stage.net.mineBlocks();
           await settle(stage, parts);
         }
@@ -182,11 +182,11 @@ void t.test(
           if (parts.taken.length === 0) break;
           await settle(stage, parts);
         }
-        for (const [place, one] of subscriptions.entries()) {
+        for (const [index, one] of subscriptions.entries()) {
           const { status } = await stage.row(one);
           const paid = (await stage.payments(one)).filter((p) => p.status === 'succeeded').length;
           // A payer that was charged before its balance was set to 1 has paid.
-          t.ok(poor.has(place) ? paid <= 1 : paid === 1, `${place}: ${paid} ${status}`);
+          t.ok(poor.has(index) ? paid <= 1 : paid === 1, `${index}: ${paid} ${status}`);
           t.equal(status, paid === 1 ? 'active' : 'past_due');
           await paidOnce(t, stage, one, paid);
         }
@@ -261,7 +261,7 @@ void t.test(
 );
 
 void t.test(
-  'a cluster without version 1 gets legacy transactions, and the switch loses or doubles no payment',
+  'a cluster without version 1 gets legacy transactions, and no payment is lost or doubled',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan({ periodHours: 1 });
@@ -355,8 +355,8 @@ for (const [name, limit] of [
       await paidOnce(t, stage, stranger);
       const rows = await Promise.all(subscriptions.map((some) => stage.row(some)));
       t.same(rows.map(({ status }) => status).sort(), ['active', 'past_due', 'past_due']);
-      for (const [place, { status }] of rows.entries()) {
-        const payments = await stage.payments(subscriptions[place]!);
+      for (const [index, { status }] of rows.entries()) {
+        const payments = await stage.payments(subscriptions[index]!);
         t.match(payments, [
           status === 'active'
             ? { status: 'succeeded' }
@@ -390,7 +390,7 @@ for (const [name, refuses, packs] of [
   ],
 ] as const)
   void t.test(
-    `all payments are collected and cancellations written, at a cluster with version 1 behind an endpoint that ${name}`,
+    `all payments are collected at a version 1 cluster behind an endpoint that ${name}`,
     async (t) => {
       const stage = await startStage(t, { blockMs: 0 });
       const plan = await stage.plan();

@@ -47,7 +47,7 @@ function sessions(sql: Sql): Promise<Session[]> {
     group by usename order by usename`;
 }
 
-void t.test('payments, webhooks, the feed and reports through it', async (t) => {
+void t.test('payments, webhooks, the event feed and reports work through a pooler', async (t) => {
   const stage = await startStage(t);
   await makeTestRoles(stage.sql);
   const pooler = await startPgBouncer(t, stage.databaseUrl);
@@ -160,7 +160,7 @@ void t.test('a pooler in DATABASE_DIRECT_URL, or another database there, is refu
   );
 });
 
-void t.test('a role without its settings is refused until they are set', async (t) => {
+void t.test('a pooler whose role lacks its settings is refused until they are set', async (t) => {
   const { pooler, env, url } = await scene(t);
   const given = { ...env, DATABASE_URL: pooler.url, DATABASE_DIRECT_URL: url };
   const refused = await run(t, ['keeper'], asDaemon(given, 'keeper'));

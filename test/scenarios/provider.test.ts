@@ -15,7 +15,7 @@ const START_REQUESTS = 20;
 const AT_ONCE = 20;
 
 void t.test(
-  'at 5 sends and 10 requests a second, subscriptions are collected with requests that allow 10,000 in 5 minutes',
+  'subscriptions are collected at a rate of 5 sends and 10 requests a second',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0, lagPort: 0 });
     const plan = await stage.plan();
@@ -82,43 +82,40 @@ void t.test(
   },
 );
 
-void t.test(
-  'a keeper obeys its rates: sends and requests take at least the time that these allow',
-  async (t) => {
-    const stage = await startStage(t, { blockMs: 0 });
-    const plan = await stage.plan();
-    await Promise.all(Array.from({ length: AT_ONCE }, () => stage.subscriber(plan)));
-    // Puts each payment in a transaction of its own.
-    await stage.sql`update subscription_work set failed_packs = 2`;
-    let sends = 0;
-    const endpoint = await startBadEndpoint(
-      stage.net.rpcUrl,
-      () => undefined,
-      undefined,
-      () => (sends += 1),
-    );
-    t.teardown(() => endpoint.close());
-    const started = performance.now();
-    const { registry } = await stage.startKeeper({
-      rpcUrls: [endpoint.url],
-      wsUrls: [stage.net.wsUrl],
-      sendRate: SENDS,
-      rpcRate: REQUESTS - SENDS,
-    });
-    await stage.until('all are sent', async () => sends >= AT_ONCE);
-    const calls = (await registry.getSingleMetric('billing_rpc_calls_total')?.get())?.values ?? [];
-    const [sent, others] = [
-      sends,
-      calls.reduce(
-        (sum, { labels, value }) => (labels.method === 'sendTransaction' ? sum : sum + value),
-        0,
-      ),
-    ];
-    const seconds = (performance.now() - started) / 1000;
-    t.ok(others > REQUESTS - SENDS, `${others} other requests`);
-    t.ok(seconds >= sent / SENDS - 1, `${sent} sends in ${seconds} s`);
-    t.ok(seconds >= others / (REQUESTS - SENDS) - 1, `${others} other requests in ${seconds} s`);
-    stage.mine();
-    await stage.quiet();
-  },
-);
+void t.test('a keeper stays within its configured rates of sends and requests', async (t) => {
+  const stage = await startStage(t, { blockMs: 0 });
+  const plan = await stage.plan();
+  await Promise.all(Array.from({ length: AT_ONCE }, () => stage.subscriber(plan)));
+  // Puts each payment in a transaction of its own.
+  await stage.sql`update subscription_work set failed_packs = 2`;
+  let sends = 0;
+  const endpoint = await startBadEndpoint(
+    stage.net.rpcUrl,
+    () => undefined,
+    undefined,
+    () => (sends += 1),
+  );
+  t.teardown(() => endpoint.close());
+  const started = performance.now();
+  const { registry } = await stage.startKeeper({
+    rpcUrls: [endpoint.url],
+    wsUrls: [stage.net.wsUrl],
+    sendRate: SENDS,
+    rpcRate: REQUESTS - SENDS,
+  });
+  await stage.until('all are sent', async () => sends >= AT_ONCE);
+  const calls = (await registry.getSingleMetric('billing_rpc_calls_total')?.get())?.values ?? [];
+  const [sent, others] = [
+    sends,
+    calls.reduce(
+      (sum, { labels, value }) => (labels.method === 'sendTransaction' ? sum : sum + value),
+      0,
+    ),
+  ];
+  const seconds = (performance.now() - started) / 1000;
+  t.ok(others > REQUESTS - SENDS, `${others} other requests`);
+  t.ok(seconds >= sent / SENDS - 1, `${sent} sends in ${seconds} s`);
+  t.ok(seconds >= others / (REQUESTS - SENDS) - 1, `${others} other requests in ${seconds} s`);
+  stage.mine();
+  await stage.quiet();
+});

@@ -41,7 +41,10 @@ async function changedWhileAway(t: Test, { isLanded = true } = {}) {
 
 type Scene = Awaited<ReturnType<typeof changedWhileAway>>;
 
-/** Registers the change and checks that the wallet pays what it was shown, however long ago. */
+/**
+ * Registers the change. Checks that the wallet pays the shown amount, however long ago it was
+ * shown.
+ */
 async function checkRegistered(t: Test, scene: Scene, pulls: number) {
   const { stage, first, large, shown, charged, registered, newest } = scene;
   await stage.startKeeper();
@@ -49,8 +52,8 @@ async function checkRegistered(t: Test, scene: Scene, pulls: number) {
   await stage.quiet();
   const old = await stage.payments(first);
   t.equal(old.length, 1 + pulls);
-  for (const [place, { amountCredited }] of old.entries())
-    if (place === 0) t.ok(near(amountCredited, BigInt(shown.credit)), 'the rest of the old period');
+  for (const [index, { amountCredited }] of old.entries())
+    if (index === 0) t.ok(near(amountCredited, BigInt(shown.credit)), 'the rest of the old period');
     else t.equal(amountCredited, SMALL, 'all of a period that began after the change');
   const [paid] = await stage.payments(await newest(large));
   const pulled = SMALL * BigInt(pulls);
@@ -77,12 +80,12 @@ void t.test(
   },
 );
 
-void t.test('both keeper loops start at once: the old period alone becomes credit', async (t) =>
+void t.test('two keeper loops that start at once make only the old period a credit', async (t) =>
   checkRegistered(t, await changedWhileAway(t), 0),
 );
 
 void t.test(
-  'a period that a keeper has collected after the change becomes credit too',
+  'a period that a keeper collects after the change landed becomes credit too',
   async (t) => {
     const scene = await changedWhileAway(t);
     const { stage, first } = scene;
@@ -103,36 +106,39 @@ void t.test('an offered change that was not signed does not delay a renewal', as
   t.equal(await charged(), SMALL);
 });
 
-void t.test('nor does a keeper collect before a sponsored change is settled', async (t) => {
-  const { stage, small, large } = await sponsored.changeScene(t);
-  const { net, sql } = stage;
-  const buyer = await sponsored.buys(stage, small);
-  const { wallet, first } = buyer;
-  stage.passHours(sponsored.HOURS - 1);
-  net.mineBlocks(2);
-  const shown = await sponsored.asks(buyer, large);
-  await sponsored.hands(buyer, shown);
-  await stage.sponsor().sponsor.turn(true);
-  net.mineBlocks(2);
-  net.fund(wallet.address, { lamports: 1_000_000_000n });
-  const { expiresAt } = (await stage.onChain(first))!;
-  const parties = { subscriber: wallet.address, plan: small.pda, subscription: first.pda };
-  const resume = resumeSubscription(net.programId, { ...parties, mint: net.mint, expiresAt });
-  await stage.send([wallet], [resume]);
-  stage.passHours(1);
-  net.mineBlocks(2);
-  const { collect, taken } = stage.parts();
-  await collect();
-  t.same(taken, []);
-  t.match(await stage.row(first), { status: 'active', cancelRequestedAt: null });
+void t.test(
+  'no keeper collects the old subscription before a sponsored change is settled',
+  async (t) => {
+    const { stage, small, large } = await sponsored.changeScene(t);
+    const { net, sql } = stage;
+    const buyer = await sponsored.buys(stage, small);
+    const { wallet, first } = buyer;
+    stage.passHours(sponsored.HOURS - 1);
+    net.mineBlocks(2);
+    const shown = await sponsored.asks(buyer, large);
+    await sponsored.hands(buyer, shown);
+    await stage.sponsor().sponsor.turn(true);
+    net.mineBlocks(2);
+    net.fund(wallet.address, { lamports: 1_000_000_000n });
+    const { expiresAt } = (await stage.onChain(first))!;
+    const parties = { subscriber: wallet.address, plan: small.pda, subscription: first.pda };
+    const resume = resumeSubscription(net.programId, { ...parties, mint: net.mint, expiresAt });
+    await stage.send([wallet], [resume]);
+    stage.passHours(1);
+    net.mineBlocks(2);
+    const { collect, taken } = stage.parts();
+    await collect();
+    t.same(taken, []);
+    t.match(await stage.row(first), { status: 'active', cancelRequestedAt: null });
 
-  net.mineBlocks(sponsored.FINAL_BLOCKS);
-  await stage.orphan();
-  await stage.sponsor().sponsor.turn(true);
-  const { state, id } = (await sponsored.endOf(stage, shown))!;
-  t.equal(state, 'landed');
-  const fresh = { ...first, id: id!, pda: shown.subscriptionPda, plan: large };
-  t.match(await stage.payments(fresh), [{ amountGross: BigInt(shown.today) }]);
-  t.equal((await stage.payments(first)).length, 1);
-  t.same(await listCreditFaults(sql), []);
-});
+    net.mineBlocks(sponsored.FINAL_BLOCKS);
+    await stage.orphan();
+    await stage.sponsor().sponsor.turn(true);
+    const { state, id } = (await sponsored.endOf(stage, shown))!;
+    t.equal(state, 'landed');
+    const fresh = { ...first, id: id!, pda: shown.subscriptionPda, plan: large };
+    t.match(await stage.payments(fresh), [{ amountGross: BigInt(shown.today) }]);
+    t.equal((await stage.payments(first)).length, 1);
+    t.same(await listCreditFaults(sql), []);
+  },
+);

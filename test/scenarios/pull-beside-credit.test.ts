@@ -4,7 +4,7 @@ import t from 'tap';
 import { transferSubscription } from '../../src/chain/program/instructions.ts';
 import { startApiStage } from '../fixtures/api-stage.ts';
 
-void t.test('a pull of the owner in a period that a credit paid is booked once', async (t) => {
+void t.test('an owner’s pull in a period that a credit paid is recorded once', async (t) => {
   const stage = await startApiStage(t);
   const large = await stage.plan({ amount: 100_000_000n, periodHours: 720 });
   const { merchant, appId } = large;

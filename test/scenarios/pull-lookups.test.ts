@@ -61,7 +61,7 @@ async function crowded(t: Test) {
 }
 
 void t.test(
-  'rows without history are collected at once; look-ups without room are postponed, not failed',
+  'accounts that need no history are collected at once; look-ups without room are postponed',
   async (t) => {
     const { stage, quick, open, states, collector, taken } = await crowded(t);
     await collector.turn();
@@ -109,7 +109,7 @@ void t.test(
 );
 
 void t.test(
-  'a look-up renews its lease first; a row that changed since it was read is not written',
+  'a look-up renews its lease first, and a row that changed meanwhile is not written',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ amount: AMOUNT });

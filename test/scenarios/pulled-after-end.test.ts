@@ -73,107 +73,116 @@ async function ended(stage: Stage): Promise<Subscription> {
 const OURS = { source: 'keeper', further: false, feeOwed: 0n };
 const THEIRS = { source: 'foreign', amountGross: PART, feeOwed: PART / 100n };
 
-void t.test('a pull after the end is recorded once, by the streams or the sweep', async (t) => {
-  const stage = await startStage(t);
-  let keeper = await stage.startKeeper();
-  const subscription = await ended(stage);
-  const { paidThrough } = await restOf(stage, subscription);
-  t.equal((await restOf(stage, subscription)).pullable, true);
-  const before = await typesOf(stage, subscription);
+void t.test(
+  'owner’s pulls after the end are each recorded once, by the streams or the sweep',
+  async (t) => {
+    const stage = await startStage(t);
+    let keeper = await stage.startKeeper();
+    const subscription = await ended(stage);
+    const { paidThrough } = await restOf(stage, subscription);
+    t.equal((await restOf(stage, subscription)).pullable, true);
+    const before = await typesOf(stage, subscription);
 
-  await t.test('in a period that is not paid', async (t) => {
+    await t.test('an owner’s pull after the end pays an unpaid period', async (t) => {
+      await keeper.stop();
+      stage.net.passSeconds(PERIOD + 5);
+      keeper = await stage.startKeeper();
+      await ownerPulls(stage, subscription);
+      await stage.until(
+        'the pull is recorded',
+        async () => (await stage.payments(subscription)).length === 2,
+      );
+      t.match(await paidOf(stage, subscription), [OURS, { ...THEIRS, further: false }]);
+    });
+    await t.test(
+      'a second owner’s pull in a period, while no keeper runs, is recorded as a further payment',
+      async (t) => {
+        await keeper.stop();
+        await ownerPulls(stage, subscription);
+        keeper = await stage.startKeeper();
+        await stage.until(
+          'the pull is recorded',
+          async () => (await stage.payments(subscription)).length === 3,
+        );
+        const [, ...theirs] = await paidOf(stage, subscription);
+        t.match(theirs, [
+          { ...THEIRS, further: false },
+          { ...THEIRS, further: true },
+        ]);
+      },
+    );
+    await t.test('an owner’s pull in a later period after the end is recorded', async (t) => {
+      stage.net.passSeconds(2 * PERIOD);
+      await ownerPulls(stage, subscription);
+      await stage.until(
+        'the pull is recorded',
+        async () => (await stage.payments(subscription)).length === 4,
+      );
+      t.match((await paidOf(stage, subscription)).at(-1), { ...THEIRS, further: false });
+    });
+    t.same(await typesOf(stage, subscription), before, 'no event');
+    const rest = await restOf(stage, subscription);
+    t.same(rest.paidThrough, paidThrough, 'no access');
+    t.equal(rest.pullable, true);
+    await stage.quiet();
+    t.same(await differences(stage), []);
+
+    await t.test('an ended account is followed until nothing can be pulled from it', async (t) => {
+      const { wallet } = subscription;
+      const { programId } = stage.net;
+      await stage.send([wallet], [cancelSubscription(programId, partiesOf(subscription))]);
+      await ownerPulls(stage, subscription);
+      stage.net.passSeconds(PERIOD);
+      const { plan, pda } = subscription;
+      const closing = { authority: wallet.address, plan: plan.pda, subscription: pda };
+      await stage.send([wallet], [revokeDelegation(programId, closing)]);
+      await stage.until('it is over', async () => !(await restOf(stage, subscription)).pullable);
+      await stage.quiet();
+      t.equal((await stage.payments(subscription)).length, 5);
+      t.same(await differences(stage), []);
+      await keeper.stop();
+    });
+  },
+);
+
+void t.test(
+  'the next keeper records pulls after the end that were made while none ran',
+  async (t) => {
+    const stage = await startStage(t);
+    let keeper = await stage.startKeeper();
+    const [living, closed] = [await ended(stage), await ended(stage)];
     await keeper.stop();
     stage.net.passSeconds(PERIOD + 5);
-    keeper = await stage.startKeeper();
-    await ownerPulls(stage, subscription);
-    await stage.until(
-      'the pull is recorded',
-      async () => (await stage.payments(subscription)).length === 2,
-    );
-    t.match(await paidOf(stage, subscription), [OURS, { ...THEIRS, further: false }]);
-  });
-  await t.test('a second one in the same period, while no keeper runs', async (t) => {
-    await keeper.stop();
-    await ownerPulls(stage, subscription);
-    keeper = await stage.startKeeper();
-    await stage.until(
-      'the pull is recorded',
-      async () => (await stage.payments(subscription)).length === 3,
-    );
-    const [, ...theirs] = await paidOf(stage, subscription);
-    t.match(theirs, [
-      { ...THEIRS, further: false },
-      { ...THEIRS, further: true },
-    ]);
-  });
-  await t.test('one in a later period', async (t) => {
-    stage.net.passSeconds(2 * PERIOD);
-    await ownerPulls(stage, subscription);
-    await stage.until(
-      'the pull is recorded',
-      async () => (await stage.payments(subscription)).length === 4,
-    );
-    t.match((await paidOf(stage, subscription)).at(-1), { ...THEIRS, further: false });
-  });
-  t.same(await typesOf(stage, subscription), before, 'no event');
-  const rest = await restOf(stage, subscription);
-  t.same(rest.paidThrough, paidThrough, 'no access');
-  t.equal(rest.pullable, true);
-  await stage.quiet();
-  t.same(await differences(stage), []);
-
-  await t.test('the account is followed until nothing can be pulled from it', async (t) => {
-    const { wallet } = subscription;
+    for (const one of [living, closed]) await ownerPulls(stage, one);
+    const { wallet, plan, pda } = closed;
     const { programId } = stage.net;
-    await stage.send([wallet], [cancelSubscription(programId, partiesOf(subscription))]);
-    await ownerPulls(stage, subscription);
-    stage.net.passSeconds(PERIOD);
-    const { plan, pda } = subscription;
+    await stage.send([wallet], [cancelSubscription(programId, partiesOf(closed))]);
+    stage.net.passSeconds(PERIOD + 5);
     const closing = { authority: wallet.address, plan: plan.pda, subscription: pda };
     await stage.send([wallet], [revokeDelegation(programId, closing)]);
-    await stage.until('it is over', async () => !(await restOf(stage, subscription)).pullable);
-    await stage.quiet();
-    t.equal((await stage.payments(subscription)).length, 5);
+    stage.net.mineBlocks(40);
+    t.same(await differences(stage), [
+      { kind: 'not_recorded', repaired: false },
+      { kind: 'not_recorded', repaired: false },
+    ]);
+    keeper = await stage.startKeeper();
+    await stage.until('both pulls are recorded', async () => {
+      const rows = await stage.sql`select 1 from payments where source = 'foreign'`;
+      return rows.length === 2;
+    });
+    for (const one of [living, closed]) {
+      t.match(await paidOf(stage, one), [OURS, { ...THEIRS, further: false }]);
+      await stage.until(
+        'it is followed, or over',
+        async () => (await restOf(stage, one)).pullable === (one === living),
+      );
+    }
     t.same(await differences(stage), []);
     await keeper.stop();
-  });
-});
+  },
+);
 
-void t.test('pulls after the end are recorded by the next keeper, if none ran', async (t) => {
-  const stage = await startStage(t);
-  let keeper = await stage.startKeeper();
-  const [living, closed] = [await ended(stage), await ended(stage)];
-  await keeper.stop();
-  stage.net.passSeconds(PERIOD + 5);
-  for (const one of [living, closed]) await ownerPulls(stage, one);
-  const { wallet, plan, pda } = closed;
-  const { programId } = stage.net;
-  await stage.send([wallet], [cancelSubscription(programId, partiesOf(closed))]);
-  stage.net.passSeconds(PERIOD + 5);
-  const closing = { authority: wallet.address, plan: plan.pda, subscription: pda };
-  await stage.send([wallet], [revokeDelegation(programId, closing)]);
-  stage.net.mineBlocks(40);
-  t.same(await differences(stage), [
-    { kind: 'not_recorded', repaired: false },
-    { kind: 'not_recorded', repaired: false },
-  ]);
-  keeper = await stage.startKeeper();
-  await stage.until('both pulls are recorded', async () => {
-    const rows = await stage.sql`select 1 from payments where source = 'foreign'`;
-    return rows.length === 2;
-  });
-  for (const one of [living, closed]) {
-    t.match(await paidOf(stage, one), [OURS, { ...THEIRS, further: false }]);
-    await stage.until(
-      'it is followed, or over',
-      async () => (await restOf(stage, one)).pullable === (one === living),
-    );
-  }
-  t.same(await differences(stage), []);
-  await keeper.stop();
-});
-
-void t.test('reconcile records a pull of another puller that no keeper has read', async (t) => {
+void t.test('reconcile records pulls of other pullers that no keeper has read', async (t) => {
   const stage = await startStage(t);
   const keeper = await stage.startKeeper();
   const [over, live] = [await ended(stage), await stage.subscriber(await stage.plan())];
@@ -196,38 +205,41 @@ void t.test('reconcile records a pull of another puller that no keeper has read'
   t.same(await differences(stage), []);
 });
 
-void t.test('a keeper leaves a pull of its own without an attempt to reconcile', async (t) => {
-  const stage = await startStage(t);
-  let keeper = await stage.startKeeper();
-  const subscription = await ended(stage);
-  await keeper.stop();
-  const [types, { paidThrough }] = [
-    await typesOf(stage, subscription),
-    await restOf(stage, subscription),
-  ];
-  stage.net.passSeconds(PERIOD + 5);
-  // A registration after the end, its attempt and its payment were lost in a failover.
-  await ownerPulls(stage, subscription, stage.keeper);
-  stage.net.mineBlocks(40);
-  keeper = await stage.startKeeper();
-  const alert = /keeper_alerts_total\{reason="history_missing"\} 1/;
-  await stage.until('the sweep has read it', async () => {
-    return alert.test(await keeper.registry.metrics());
-  });
-  await stage.quiet();
-  t.equal((await stage.payments(subscription)).length, 1, 'not recorded');
-  t.same(await typesOf(stage, subscription), types, 'no event');
-  t.same((await restOf(stage, subscription)).paidThrough, paidThrough, 'no access');
-  t.same(await differences(stage), [{ kind: 'after_end', repaired: false }]);
+void t.test(
+  'reconcile, not the keeper, repairs a pull by the keeper that has no attempt',
+  async (t) => {
+    const stage = await startStage(t);
+    let keeper = await stage.startKeeper();
+    const subscription = await ended(stage);
+    await keeper.stop();
+    const [types, { paidThrough }] = [
+      await typesOf(stage, subscription),
+      await restOf(stage, subscription),
+    ];
+    stage.net.passSeconds(PERIOD + 5);
+    // A registration after the end, its attempt and its payment were lost in a failover.
+    await ownerPulls(stage, subscription, stage.keeper);
+    stage.net.mineBlocks(40);
+    keeper = await stage.startKeeper();
+    const alert = /keeper_alerts_total\{reason="history_missing"\} 1/;
+    await stage.until('the sweep has read it', async () => {
+      return alert.test(await keeper.registry.metrics());
+    });
+    await stage.quiet();
+    t.equal((await stage.payments(subscription)).length, 1, 'not recorded');
+    t.same(await typesOf(stage, subscription), types, 'no event');
+    t.same((await restOf(stage, subscription)).paidThrough, paidThrough, 'no access');
+    t.same(await differences(stage), [{ kind: 'after_end', repaired: false }]);
 
-  await ownerPulls(stage, subscription);
-  await stage.until('the pull of another puller is recorded', async () => {
-    return (await stage.payments(subscription)).length === 2;
-  });
-  await stage.quiet();
-  t.match((await paidOf(stage, subscription)).at(-1), THEIRS);
-  t.match(await differences(stage, true), [{ repaired: true }]);
-  t.equal((await stage.payments(subscription)).length, 3);
-  t.same(await differences(stage), []);
-  await keeper.stop();
-});
+    await ownerPulls(stage, subscription);
+    await stage.until('the pull of another puller is recorded', async () => {
+      return (await stage.payments(subscription)).length === 2;
+    });
+    await stage.quiet();
+    t.match((await paidOf(stage, subscription)).at(-1), THEIRS);
+    t.match(await differences(stage, true), [{ repaired: true }]);
+    t.equal((await stage.payments(subscription)).length, 3);
+    t.same(await differences(stage), []);
+    await keeper.stop();
+  },
+);

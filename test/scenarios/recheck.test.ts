@@ -23,7 +23,7 @@ const typesOf = async (stage: Stage, subscription: Subscription) =>
   (await stage.events(subscription)).map(({ type }) => type);
 
 void t.test(
-  'a payment is never sent when the subscriber cancels before another keeper takes it over',
+  'a payment is never sent if the subscriber cancels before another keeper takes it over',
   async (t) => {
     const { stage, subscription } = await due(t);
     await signAndDie(stage);
@@ -85,7 +85,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment is sent when the subscriber cancelled and resumed before another keeper takes it over',
+  'a payment is sent if the subscriber cancelled and resumed before another keeper takes it over',
   async (t) => {
     const { stage, subscription } = await due(t, { blockMs: 0 });
     const [signed] = await signAndDie(stage);
@@ -105,28 +105,31 @@ void t.test(
   },
 );
 
-void t.test('a payment that is taken over is not sent before the chain was read', async (t) => {
-  const { stage } = await due(t, { blockMs: 0 });
-  const [signed] = await signAndDie(stage);
-  let sends = 0;
-  let reads = 0;
-  const { track } = stage.parts({
-    getMultipleAccounts: async (...args) => {
-      reads += 1;
-      if (reads <= 3) throw new Error('out of reach');
-      return stage.rpc.getMultipleAccounts(...args);
-    },
-    sendTransaction: async () => {
-      t.ok(reads > 3, 'looked at first');
-      sends += 1;
-      return '';
-    },
-  });
-  const flight = track();
-  t.teardown(() => flight.stop(0));
-  flight.add([newPayment({ ...signed!, periodEnd: null })]);
-  await stage.until('it is sent', async () => sends > 0);
-});
+void t.test(
+  'a payment that a keeper takes over is not sent before the chain was read',
+  async (t) => {
+    const { stage } = await due(t, { blockMs: 0 });
+    const [signed] = await signAndDie(stage);
+    let sends = 0;
+    let reads = 0;
+    const { track } = stage.parts({
+      getMultipleAccounts: async (...args) => {
+        reads += 1;
+        if (reads <= 3) throw new Error('out of reach');
+        return stage.rpc.getMultipleAccounts(...args);
+      },
+      sendTransaction: async () => {
+        t.ok(reads > 3, 'looked at first');
+        sends += 1;
+        return '';
+      },
+    });
+    const flight = track();
+    t.teardown(() => flight.stop(0));
+    flight.add([newPayment({ ...signed!, periodEnd: null })]);
+    await stage.until('it is sent', async () => sends > 0);
+  },
+);
 
 /** The states of the attempts, oldest first, with their amounts. */
 const attemptsOf = async (stage: Stage) =>
@@ -163,7 +166,7 @@ async function changedBeforeSending(
 }
 
 void t.test(
-  'a payment with a discount since its signature is not sent, and the new price is collected',
+  'a signed payment is not sent after a discount was set, and the new price is collected',
   async (t) => {
     const { attempts, payments } = await changedBeforeSending(t, (stage, { id }) =>
       updateDiscount(stage.sql, id, halved),
@@ -174,7 +177,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment with a pause since its signature is not sent, and the rest of the period is collected',
+  'a signed payment is not sent after a pause, and the rest of the period is collected',
   async (t) => {
     const { attempts, payments } = await changedBeforeSending(t, async (stage, { id }) => {
       const found = { id, status: 'active', cancelRequestedAt: null };

@@ -85,19 +85,31 @@ async function offered(t: Test) {
   return { ...scene, small, large, merchant, first, offer, relay, runs };
 }
 
-void t.test('the relay sends no change that the merchant has cut off since', async (t) => {
-  const { merchant, act, first, relay, runs } = await offered(t);
-  await t.test('changes by the wallet are switched off', async (t) => {
-    await merchant.patch({ planChanges: false });
-    t.match(await relay(), { status: 409, body: { error: { message: /by a link only/ } } });
-    await merchant.patch({ planChanges: true });
-  });
-  await t.test('cancelled by the merchant', async (t) => {
-    t.equal((await act(first.id, 'cancel', { mode: 'period_end' })).status, 200);
-    t.match(await relay(), { status: 409, body: { error: { message: /merchant has cancelled/ } } });
-  });
-  t.ok(await runs(), 'the old one goes on');
-});
+void t.test(
+  'the relay sends no change that the merchant has ruled out since the offer',
+  async (t) => {
+    const { merchant, act, first, relay, runs } = await offered(t);
+    await t.test(
+      'the relay refuses an offered change after the merchant turned plan changes off',
+      async (t) => {
+        await merchant.patch({ planChanges: false });
+        t.match(await relay(), { status: 409, body: { error: { message: /by a link only/ } } });
+        await merchant.patch({ planChanges: true });
+      },
+    );
+    await t.test(
+      'the relay refuses an offered change after the merchant cancelled the subscription',
+      async (t) => {
+        t.equal((await act(first.id, 'cancel', { mode: 'period_end' })).status, 200);
+        t.match(await relay(), {
+          status: 409,
+          body: { error: { message: /merchant has cancelled/ } },
+        });
+      },
+    );
+    t.ok(await runs(), 'the old one goes on');
+  },
+);
 
 void t.test('the relay sends no resume after the merchant has cancelled', async (t) => {
   const { stage, buyer, act, first, relay } = await offered(t);
@@ -133,7 +145,7 @@ void t.test(
 );
 
 void t.test(
-  'a landed change to a plan that was sunset since is registered by a keeper',
+  'a keeper registers a landed change to a plan that was sunset since the offer',
   async (t) => {
     const { stage, merchant, large, first, offer, buyer, registered, relay, read, newest } =
       await offered(t);

@@ -46,23 +46,26 @@ async function ending(t: Test) {
   return { stage, buyer, merchant, first, offer: body.data, relay, end };
 }
 
-void t.test('the relay refuses it, and the wallet asks again', async (t) => {
-  const { stage, buyer, first, offer, relay, end } = await ending(t);
-  await end();
-  const refused = await relay(offer);
-  t.match(refused, {
-    status: 409,
-    body: { error: { code: 'CONFLICT', message: /has ended.*ask .*again/ } },
-  });
-  await stage.quiet();
-  t.equal((await rowsOf(stage, buyer)).length, 1);
-  t.same(await paid(stage, buyer), []);
-  const again = await buyer.post<Offer>(`subscriptions/${first.id}/resume`);
-  t.match(await relay(again.body.data), { status: 200, body: { data: { status: 'confirmed' } } });
-  await registered(stage, buyer, 2);
-});
+void t.test(
+  'the relay refuses a resume offered before the end, and the wallet asks for another',
+  async (t) => {
+    const { stage, buyer, first, offer, relay, end } = await ending(t);
+    await end();
+    const refused = await relay(offer);
+    t.match(refused, {
+      status: 409,
+      body: { error: { code: 'CONFLICT', message: /has ended.*ask .*again/ } },
+    });
+    await stage.quiet();
+    t.equal((await rowsOf(stage, buyer)).length, 1);
+    t.same(await paid(stage, buyer), []);
+    const again = await buyer.post<Offer>(`subscriptions/${first.id}/resume`);
+    t.match(await relay(again.body.data), { status: 200, body: { data: { status: 'confirmed' } } });
+    await registered(stage, buyer, 2);
+  },
+);
 
-void t.test('one that the relay took before the end is answered again', async (t) => {
+void t.test('the relay repeats its response to a resume that it took before the end', async (t) => {
   const { stage, buyer, merchant, first, offer, relay } = await ending(t);
   t.match((await relay(offer)).body.data, { status: 'confirmed' });
   await stage.until('it is resumed', async () => {

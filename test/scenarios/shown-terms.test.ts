@@ -36,7 +36,7 @@ async function openedElsewhere(t: Parameters<typeof startApiStage>[0], trialHour
 }
 
 void t.test(
-  'no offer fits: the keeper waits two minutes for the wallet, whose session sets the terms',
+  'without an offer the keeper waits two minutes, and the wallet’s session sets the terms',
   async (t) => {
     const { stage, merchant, buyer, keeper, open } = await openedElsewhere(t);
     const session = await merchant.session({ externalId: 'alice', discount: { percentOff: 50 } });
@@ -67,17 +67,20 @@ void t.test(
   },
 );
 
-void t.test('no offer fits: a registration without a session ends the wait', async (t) => {
-  const { stage, buyer, open } = await openedElsewhere(t);
-  const pda = await open();
-  t.same(await paid(stage, buyer), []);
-  t.equal((await post(buyer, pda)).status, 201);
-  await stage.until('it is paid', async () => (await paid(stage, buyer)).length > 0);
-  t.same(await paid(stage, buyer), [5_000_000n]);
-});
+void t.test(
+  'without an offer a registration without a session ends the keeper’s wait',
+  async (t) => {
+    const { stage, buyer, open } = await openedElsewhere(t);
+    const pda = await open();
+    t.same(await paid(stage, buyer), []);
+    t.equal((await post(buyer, pda)).status, 201);
+    await stage.until('it is paid', async () => (await paid(stage, buyer)).length > 0);
+    t.same(await paid(stage, buyer), [5_000_000n]);
+  },
+);
 
 void t.test(
-  'no offer fits: after two minutes the public terms are charged, and stand from then on',
+  'without an offer the public terms are charged after two minutes, and a later session is refused',
   async (t) => {
     const { stage, merchant, buyer, open } = await openedElsewhere(t);
     const session = await merchant.session({ externalId: 'alice', discount: { percentOff: 50 } });
@@ -96,7 +99,7 @@ void t.test(
 );
 
 void t.test(
-  'no offer fits: the session of the wallet gives the trial, by the rules of a registration',
+  'without an offer the wallet’s session gives the trial, and another wallet’s session is refused',
   async (t) => {
     const { stage, merchant, buyer, open } = await openedElsewhere(t);
     const foreign = await merchant.session({
@@ -115,26 +118,29 @@ void t.test(
   },
 );
 
-void t.test('no offer fits: what is charged is no more than the public terms show', async (t) => {
-  const { stage, plan, merchant, buyer, keeper, open } = await openedElsewhere(t, 168);
-  await open();
-  t.ok((await rowsOf(stage, buyer))[0]?.trialEndsAt, 'with the trial');
-  await keeper.stop();
-  const late = await stage.buyer(plan);
-  await stage.open(plan, late.keypair);
-  stage.passHours(200);
-  await stage.startKeeper();
-  await stage.until('it is listed', async () => (await merchant.unregistered()).length === 1);
-  t.same(await rowsOf(stage, late), [], 'its trial is over: it is asked first');
-  const standing = await late.get<{ usdcNeeded: string; trialHours: number | null }>(
-    `plans/${plan.id}/standing`,
-  );
-  t.match(standing.body.data, { trialHours: null });
-  const due = BigInt(standing.body.data.usdcNeeded);
-  t.ok(due > 3_000_000n && due < 3_700_000n, `${due}: the rest of the period`);
-});
+void t.test(
+  'without an offer an account whose trial is over is listed, not charged more than shown',
+  async (t) => {
+    const { stage, plan, merchant, buyer, keeper, open } = await openedElsewhere(t, 168);
+    await open();
+    t.ok((await rowsOf(stage, buyer))[0]?.trialEndsAt, 'with the trial');
+    await keeper.stop();
+    const late = await stage.buyer(plan);
+    await stage.open(plan, late.keypair);
+    stage.passHours(200);
+    await stage.startKeeper();
+    await stage.until('it is listed', async () => (await merchant.unregistered()).length === 1);
+    t.same(await rowsOf(stage, late), [], 'its trial is over: it is asked first');
+    const standing = await late.get<{ usdcNeeded: string; trialHours: number | null }>(
+      `plans/${plan.id}/standing`,
+    );
+    t.match(standing.body.data, { trialHours: null });
+    const due = BigInt(standing.body.data.usdcNeeded);
+    t.ok(due > 3_000_000n && due < 3_700_000n, `${due}: the rest of the period`);
+  },
+);
 
-void t.test('offers with different terms: what landed decides', async (t) => {
+void t.test('of several offers with different terms the landed one decides', async (t) => {
   const stage = await startApiStage(t);
   const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
   const merchant = await merchantOf(stage, plan);
@@ -145,7 +151,7 @@ void t.test('offers with different terms: what landed decides', async (t) => {
     );
   const keeper = await stage.startKeeper();
 
-  await t.test('by the blockhash of the transaction', async (t) => {
+  await t.test('of several offers the blockhash of the landed transaction decides', async (t) => {
     const buyer = await stage.buyer(plan);
     const [cheap, dear] = await sessions('alice', 50, 10);
     const signed = await offerOf(buyer, { checkoutSessionId: dear!.id });
@@ -161,7 +167,7 @@ void t.test('offers with different terms: what landed decides', async (t) => {
     t.equal(own.status, 201, 'what the keeper has registered stands');
   });
 
-  await t.test('by its signature, which the relay has stored', async (t) => {
+  await t.test('of several offers the signature that the relay stored decides', async (t) => {
     const buyer = await stage.buyer(plan);
     const [third, cheap] = await sessions('bob', 20, 50);
     const [first, second] = await Promise.all([
@@ -181,26 +187,29 @@ void t.test('offers with different terms: what landed decides', async (t) => {
     t.same(await paid(stage, buyer), [4_000_000n]);
   });
 
-  await t.test('else the offer that the page names, else the lowest first payment', async (t) => {
-    await keeper.stop();
-    for (const named of [true, false]) {
-      const [fourth] = await sessions(`carol ${named}`, 30);
-      const buyer = await stage.buyer(plan);
-      const plain = await offerOf(buyer);
-      await offerOf(buyer, { checkoutSessionId: fourth!.id });
-      const stranger = await offerOf(await stage.buyer(plan));
-      const pda = await stage.open(plan, buyer.keypair);
-      const foreign = await post(buyer, pda, { offerId: stranger.offerId });
-      t.equal(foreign.status, 400, 'no offer of this wallet');
-      t.match(foreign.body.error, { code: 'VALIDATION_ERROR', details: [{ path: 'offerId' }] });
-      const own = await post(buyer, pda, named ? { offerId: plain.offerId } : {});
-      t.equal(own.status, 201);
-      t.equal(own.body.data.nextAmount, named ? '5000000' : '3500000');
-    }
-  });
+  await t.test(
+    'of several offers the named one decides, else the one with the lowest first payment',
+    async (t) => {
+      await keeper.stop();
+      for (const named of [true, false]) {
+        const [fourth] = await sessions(`carol ${named}`, 30);
+        const buyer = await stage.buyer(plan);
+        const plain = await offerOf(buyer);
+        await offerOf(buyer, { checkoutSessionId: fourth!.id });
+        const stranger = await offerOf(await stage.buyer(plan));
+        const pda = await stage.open(plan, buyer.keypair);
+        const foreign = await post(buyer, pda, { offerId: stranger.offerId });
+        t.equal(foreign.status, 400, 'no offer of this wallet');
+        t.match(foreign.body.error, { code: 'VALIDATION_ERROR', details: [{ path: 'offerId' }] });
+        const own = await post(buyer, pda, named ? { offerId: plain.offerId } : {});
+        t.equal(own.status, 201);
+        t.equal(own.body.data.nextAmount, named ? '5000000' : '3500000');
+      }
+    },
+  );
 });
 
-void t.test('the change that was signed decides, not the one that was asked last', async (t) => {
+void t.test('of two offered changes the signed one decides, not the newest', async (t) => {
   const stage = await startApiStage(t);
   const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
   const dearer = await stage.plan({
@@ -233,7 +242,7 @@ void t.test('the change that was signed decides, not the one that was asked last
   }
 });
 
-void t.test('a live account that was ended here: standing names what is charged', async (t) => {
+void t.test('standing shows what registering an ended, live account costs', async (t) => {
   const stage = await startApiStage(t);
   const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
   await stage.sql`update plans set trial_hours = 168 where id = ${plan.id}`;
@@ -262,39 +271,36 @@ void t.test('a live account that was ended here: standing names what is charged'
   t.ok(amount <= shown && amount > shown - 10_000n, `${amount} of ${shown}`);
 });
 
-void t.test(
-  'a change at the period’s end that is registered late: standing names what is charged',
-  async (t) => {
-    const stage = await startApiStage(t);
-    const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
-    const { merchant } = plan;
-    const dearer = await stage.plan({ amount: 9_000_000n, periodHours: 720, merchant });
-    await stage.sql`update plans set app_id = ${plan.appId} where id = ${dearer.id}`;
-    const keeper = await stage.startKeeper();
-    const buyer = await stage.buyer(plan);
-    const bought = await buyer.buy();
-    await stage.until('it is paid', async () => (await paid(stage, buyer)).length === 1);
-    await stage.quiet();
-    await keeper.stop();
-    const { body: offered } = await buyer.post<Offer>(`subscriptions/${bought.id}/change`, {
-      ...{ planId: dearer.id, when: 'period_end' },
-    });
-    const { transaction, subscriptionPda, offerId } = offered.data;
-    await stage.land(buyer.keypair, transaction);
-    stage.passHours(960);
-    const { body } = await buyer.get<{ onChain: string; usdcNeeded: string }>(
-      `plans/${dearer.id}/standing`,
-    );
-    const shown = BigInt(body.data.usdcNeeded);
-    t.match(body.data, { onChain: 'live' });
-    t.ok(shown > 5_900_000n && shown <= 9_000_000n, `${shown}`);
-    const { status } = await buyer.post('subscriptions', {
-      ...{ appId: plan.appId, planId: dearer.id, subscriptionPda, offerId },
-    });
-    t.equal(status, 201);
-    await stage.startKeeper();
-    await stage.until('it is paid', async () => (await paid(stage, buyer)).length === 2);
-    const [, amount = 0n] = await paid(stage, buyer);
-    t.ok(amount <= shown && amount > shown - 10_000n, `${amount} of ${shown}`);
-  },
-);
+void t.test('standing shows what a deferred change costs that is registered late', async (t) => {
+  const stage = await startApiStage(t);
+  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+  const { merchant } = plan;
+  const dearer = await stage.plan({ amount: 9_000_000n, periodHours: 720, merchant });
+  await stage.sql`update plans set app_id = ${plan.appId} where id = ${dearer.id}`;
+  const keeper = await stage.startKeeper();
+  const buyer = await stage.buyer(plan);
+  const bought = await buyer.buy();
+  await stage.until('it is paid', async () => (await paid(stage, buyer)).length === 1);
+  await stage.quiet();
+  await keeper.stop();
+  const { body: offered } = await buyer.post<Offer>(`subscriptions/${bought.id}/change`, {
+    ...{ planId: dearer.id, when: 'period_end' },
+  });
+  const { transaction, subscriptionPda, offerId } = offered.data;
+  await stage.land(buyer.keypair, transaction);
+  stage.passHours(960);
+  const { body } = await buyer.get<{ onChain: string; usdcNeeded: string }>(
+    `plans/${dearer.id}/standing`,
+  );
+  const shown = BigInt(body.data.usdcNeeded);
+  t.match(body.data, { onChain: 'live' });
+  t.ok(shown > 5_900_000n && shown <= 9_000_000n, `${shown}`);
+  const { status } = await buyer.post('subscriptions', {
+    ...{ appId: plan.appId, planId: dearer.id, subscriptionPda, offerId },
+  });
+  t.equal(status, 201);
+  await stage.startKeeper();
+  await stage.until('it is paid', async () => (await paid(stage, buyer)).length === 2);
+  const [, amount = 0n] = await paid(stage, buyer);
+  t.ok(amount <= shown && amount > shown - 10_000n, `${amount} of ${shown}`);
+});

@@ -42,44 +42,50 @@ async function registerBy(
 }
 
 for (const by of ['keeper', 'relay', 'wallet'] as const)
-  void t.test(`the trial is removed after the offer, registered by the ${by}`, async (t) => {
-    const { stage, plan, merchant } = await start(t);
-    await merchant.patchPlan({ trialHours: 168 });
-    const buyer = await stage.buyer(plan);
-    const session = await merchant.session({ externalId: 'alice', discount: { percentOff: 10 } });
-    t.match(await standingOf(buyer, { session }), { usdcNeeded: '0', trialHours: 168 });
-    const offer = await offerOf(buyer, by === 'relay' ? { checkoutSessionId: session.id } : {});
-    await merchant.patchPlan({ trialHours: null });
-    await registerBy(by, { stage, buyer, offer });
-    t.same(await paid(stage, buyer), []);
-    t.ok((await rowsOf(stage, buyer))[0]!.trialEndsAt);
-  });
+  void t.test(
+    `a trial that was removed after the offer is still given, registered by the ${by}`,
+    async (t) => {
+      const { stage, plan, merchant } = await start(t);
+      await merchant.patchPlan({ trialHours: 168 });
+      const buyer = await stage.buyer(plan);
+      const session = await merchant.session({ externalId: 'alice', discount: { percentOff: 10 } });
+      t.match(await standingOf(buyer, { session }), { usdcNeeded: '0', trialHours: 168 });
+      const offer = await offerOf(buyer, by === 'relay' ? { checkoutSessionId: session.id } : {});
+      await merchant.patchPlan({ trialHours: null });
+      await registerBy(by, { stage, buyer, offer });
+      t.same(await paid(stage, buyer), []);
+      t.ok((await rowsOf(stage, buyer))[0]!.trialEndsAt);
+    },
+  );
 
 for (const by of ['keeper', 'relay'] as const)
-  void t.test(`the trial is removed after the offer to resume an ended one: ${by}`, async (t) => {
-    const { stage, plan, merchant } = await start(t);
-    const buyer = await stage.buyer(plan);
-    const { id, pda } = await buyer.buy();
-    const { path, token } = merchant;
-    for (const [verb, body] of [
-      ['cancel', { mode: 'force' }],
-      ['reinstate', {}],
-    ] as const)
-      await stage.api.call('POST', `${path}/subscriptions/${id}/${verb}`, { token, body });
-    const of = { subscriber: buyer.wallet, plan: plan.pda, subscription: pda };
-    await stage.send([buyer.keypair], cancelInstructions(stage.net.programId, of));
-    await merchant.patchPlan({ trialHours: 168 });
-    t.match(await standingOf(buyer), { usdcNeeded: '0', trialHours: 168 });
-    const { body } = await buyer.post<Offer>(`subscriptions/${id}/resume`);
-    if (by === 'keeper') await stage.land(buyer.keypair, body.data.transaction);
-    await merchant.patchPlan({ trialHours: null });
-    if (by === 'relay') await relayed(buyer, body.data);
-    await stage.startKeeper();
-    await registered(stage, buyer, 2);
-    await stage.quiet();
-    t.same(await paid(stage, buyer), []);
-    t.ok((await rowsOf(stage, buyer))[1]!.trialEndsAt);
-  });
+  void t.test(
+    `a trial that was removed after the offer of a resume is still given, registered by the ${by}`,
+    async (t) => {
+      const { stage, plan, merchant } = await start(t);
+      const buyer = await stage.buyer(plan);
+      const { id, pda } = await buyer.buy();
+      const { path, token } = merchant;
+      for (const [verb, body] of [
+        ['cancel', { mode: 'force' }],
+        ['reinstate', {}],
+      ] as const)
+        await stage.api.call('POST', `${path}/subscriptions/${id}/${verb}`, { token, body });
+      const of = { subscriber: buyer.wallet, plan: plan.pda, subscription: pda };
+      await stage.send([buyer.keypair], cancelInstructions(stage.net.programId, of));
+      await merchant.patchPlan({ trialHours: 168 });
+      t.match(await standingOf(buyer), { usdcNeeded: '0', trialHours: 168 });
+      const { body } = await buyer.post<Offer>(`subscriptions/${id}/resume`);
+      if (by === 'keeper') await stage.land(buyer.keypair, body.data.transaction);
+      await merchant.patchPlan({ trialHours: null });
+      if (by === 'relay') await relayed(buyer, body.data);
+      await stage.startKeeper();
+      await registered(stage, buyer, 2);
+      await stage.quiet();
+      t.same(await paid(stage, buyer), []);
+      t.ok((await rowsOf(stage, buyer))[1]!.trialEndsAt);
+    },
+  );
 
 void t.test('a trial that is added after the offer is not given', async (t) => {
   const { stage, plan, merchant } = await start(t);
@@ -117,23 +123,26 @@ async function twoTrials(t: Parameters<typeof startApiStage>[0]) {
   return { stage, merchant, other, buyer, second, own };
 }
 
-void t.test('a second trial that was shown: the wallet accepts the amount first', async (t) => {
-  const { stage, merchant, other, buyer, second, own } = await twoTrials(t);
-  await merchant.patch({ registerUnclaimed: true });
-  await stage.land(buyer.keypair, second.transaction);
-  await stage.until('it is listed', async () => (await merchant.unregistered()).length === 1);
-  await stage.quiet();
-  t.same(await paid(stage, buyer), []);
-  t.match(await standingOf(buyer, { plan: other }), { usdcNeeded: '9000000', trialHours: null });
-  const named = await own({ offerId: second.offerId });
-  t.equal(named.status, 409);
-  t.match(named.body.error, { code: 'CONFLICT', details: [{ path: 'offerId' }] });
-  t.equal((await own()).status, 201);
-  await stage.until('it is paid', async () => (await paid(stage, buyer)).length === 1);
-  t.same(await paid(stage, buyer), [9_000_000n]);
-});
+void t.test(
+  'a second trial that was shown is not given: the wallet accepts the amount first',
+  async (t) => {
+    const { stage, merchant, other, buyer, second, own } = await twoTrials(t);
+    await merchant.patch({ registerUnclaimed: true });
+    await stage.land(buyer.keypair, second.transaction);
+    await stage.until('it is listed', async () => (await merchant.unregistered()).length === 1);
+    await stage.quiet();
+    t.same(await paid(stage, buyer), []);
+    t.match(await standingOf(buyer, { plan: other }), { usdcNeeded: '9000000', trialHours: null });
+    const named = await own({ offerId: second.offerId });
+    t.equal(named.status, 409);
+    t.match(named.body.error, { code: 'CONFLICT', details: [{ path: 'offerId' }] });
+    t.equal((await own()).status, 201);
+    await stage.until('it is paid', async () => (await paid(stage, buyer)).length === 1);
+    t.same(await paid(stage, buyer), [9_000_000n]);
+  },
+);
 
-void t.test('a second trial that was shown: the relay registers nothing', async (t) => {
+void t.test('the relay registers nothing for an offer that showed a second trial', async (t) => {
   const { stage, buyer, second } = await twoTrials(t);
   const { body } = await relayed(buyer, second);
   t.match(body.data, { status: 'confirmed', subscription: null });

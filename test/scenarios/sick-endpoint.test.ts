@@ -40,8 +40,8 @@ function statuses(change: Change) {
     if (method !== 'getSignatureStatuses') return result;
     const { context, value } = result as { context: { slot: number }; value: (Status | null)[] };
     asked += value.length;
-    const told = value.map((status, place) =>
-      change(status, context.slot, (signatures as string[])[place]!),
+    const told = value.map((status, index) =>
+      change(status, context.slot, (signatures as string[])[index]!),
     );
     return { context, value: told };
   };
@@ -107,7 +107,7 @@ async function signUp(t: Test, rewrite: Rewrite) {
   return { stage, offer, sponsor };
 }
 
-void t.test('a blockhash with a slot that is too low ends no payment early', async (t) => {
+void t.test('a blockhash with a slot that is too low expires no payment early', async (t) => {
   const { stage, rpc, taken } = await signed(t, staleBlockhash);
   const deadAfter = async (blocks: number) => {
     stage.net.mineBlocks(blocks);
@@ -118,16 +118,19 @@ void t.test('a blockhash with a slot that is too low ends no payment early', asy
   t.equal(await deadAfter(100), 1);
 });
 
-void t.test('nor a sponsored sign-up', async (t) => {
-  const { stage, offer, sponsor } = await signUp(t, staleBlockhash);
-  await stage.net.rpc('localnet_setFault', { kind: 'drop' });
-  await sponsor.turn(true);
-  t.match(await stage.progress(offer), { state: 'sent' });
-  stage.net.mineBlocks(200);
-  await stage.work(sponsor, offer, 'lapsed');
-});
+void t.test(
+  'a blockhash with a slot that is too low lapses no sponsored sign-up early',
+  async (t) => {
+    const { stage, offer, sponsor } = await signUp(t, staleBlockhash);
+    await stage.net.rpc('localnet_setFault', { kind: 'drop' });
+    await sponsor.turn(true);
+    t.match(await stage.progress(offer), { state: 'sent' });
+    stage.net.mineBlocks(200);
+    await stage.work(sponsor, offer, 'lapsed');
+  },
+);
 
-void t.test('a failure that one endpoint alone reports ends no payment', async (t) => {
+void t.test('a failure that only one endpoint reports ends no payment', async (t) => {
   const { rewrite, told } = inventedFailure();
   const { stage, subscription, state, settled, follow } = await signed(t, rewrite);
   await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 10 });
@@ -139,7 +142,7 @@ void t.test('a failure that one endpoint alone reports ends no payment', async (
   t.equal((await pullsOnChain(stage, subscription)).length, 1);
 });
 
-void t.test('nor a sponsored sign-up', async (t) => {
+void t.test('a failure that only one endpoint reports ends no sponsored sign-up', async (t) => {
   const { rewrite, told } = inventedFailure();
   const { stage, offer, sponsor } = await signUp(t, rewrite);
   await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 10 });
@@ -149,15 +152,18 @@ void t.test('nor a sponsored sign-up', async (t) => {
   await stage.work(sponsor, offer, 'final');
 });
 
-void t.test('nor does it keep one open that never lands', async (t) => {
-  const { stage, settled, follow } = await signed(t, inventedFailure().rewrite);
-  await stage.net.rpc('localnet_setFault', { kind: 'drop' });
-  follow();
-  stage.net.mineBlocks(200);
-  await settled('expired');
-});
+void t.test(
+  'a failure that only one endpoint reports does not keep a dead payment open',
+  async (t) => {
+    const { stage, settled, follow } = await signed(t, inventedFailure().rewrite);
+    await stage.net.rpc('localnet_setFault', { kind: 'drop' });
+    follow();
+    stage.net.mineBlocks(200);
+    await settled('expired');
+  },
+);
 
-void t.test('a failure that two endpoints report is final', async (t) => {
+void t.test('a failure that two endpoints report settles the payment as failed', async (t) => {
   const { stage, subscription, settled, follow } = await signed(t, statuses(() => null).rewrite);
   const { wallet } = subscription;
   stage.mine();
@@ -177,7 +183,7 @@ void t.test('a payment that one endpoint shows as processed forever is settled',
   await settled('landed');
 });
 
-void t.test('a payment that one endpoint once called final can expire', async (t) => {
+void t.test('a payment that one endpoint wrongly reported as final can expire', async (t) => {
   const { stage, settled, follow } = await signed(t, finalOnce().rewrite);
   await stage.net.rpc('localnet_setFault', { kind: 'drop' });
   follow();

@@ -19,7 +19,7 @@ function listening() {
 }
 
 void t.test(
-  'four of five are paid; the fifth is named in an alert and paid once its slot is reached',
+  'a subscription whose slot no endpoint has reached raises an alert and delays no other payment',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ amount: AMOUNT });
@@ -50,7 +50,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment is not sent by a state older than the one that it was signed from',
+  'a payment is not sent while endpoints lag behind the slot at which it was signed',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan({ amount: AMOUNT });

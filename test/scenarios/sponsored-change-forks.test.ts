@@ -70,7 +70,7 @@ const takes = (rpc: Rpc, count: number): Partial<Rpc> => {
   };
 };
 
-void t.test('a fork drops the change, and the same bytes land', async (t) => {
+void t.test('a sponsored change that a fork drops lands again with the same bytes', async (t) => {
   const { stage, shown, reaches, outcome, changed, unchanged } = await signedChange(t);
   const keeper = stage.sponsor();
   await reaches(keeper, 'processed');
@@ -89,7 +89,7 @@ void t.test('a fork drops the change, and the same bytes land', async (t) => {
   t.same(await listCreditFaults(stage.sql), []);
 });
 
-void t.test('a fork drops the change, and it expires', async (t) => {
+void t.test('a sponsored change that a fork drops and that expires changes nothing', async (t) => {
   const { stage, told, reaches, outcome, unchanged } = await signedChange(t);
   const keeper = stage.sponsor(takes(stage.rpc, 1));
   await reaches(keeper, 'processed');
@@ -106,7 +106,7 @@ void t.test('a fork drops the change, and it expires', async (t) => {
   t.same(await outcome(), unchanged);
 });
 
-void t.test('a change that never lands', async (t) => {
+void t.test('a sponsored change that never lands lapses and changes nothing', async (t) => {
   const { stage, reaches, outcome, unchanged } = await signedChange(t);
   const keeper = stage.sponsor(takes(stage.rpc, 0));
   await reaches(keeper, 'sent');
@@ -115,7 +115,7 @@ void t.test('a change that never lands', async (t) => {
   t.same(await outcome(), unchanged);
 });
 
-void t.test('a change that is signed too late is not sent', async (t) => {
+void t.test('a sponsored change that is signed too late lapses without being sent', async (t) => {
   const { stage, reaches, outcome, unchanged } = await signedChange(t);
   stage.net.mineBlocks(LIFETIME);
   await reaches(stage.sponsor(), 'lapsed');

@@ -20,101 +20,114 @@ import {
   SMALL,
 } from '../fixtures/sponsored-changes.ts';
 
-void t.test('the wallet resumes the replaced subscription before the books know', async (t) => {
-  const { stage, small, large } = await changeScene(t);
-  const { sql, net } = stage;
-  const buyer = await buys(stage, small);
-  const { wallet, first, post } = buyer;
-  const shown = await asks(buyer, large);
-  await hands(buyer, shown);
-  t.match(
-    await post(`subscriptions/${first.id}/resume`),
-    { status: 409, body: { error: { message: /change of plan is under way/ } } },
-    'not by the API, as soon as the wallet has signed',
-  );
-  let landed = 0;
-  const { sponsor, context } = stage.sponsor({}, () => (landed += 1));
-  await sponsor.turn(true);
-  net.mineBlocks(2);
-  t.match(await post(`subscriptions/${first.id}/resume`), { status: 409 }, 'nor after the landing');
-
-  // By another tool, the wallet can.
-  net.fund(wallet.address, { lamports: 1_000_000_000n });
-  const { expiresAt } = (await stage.onChain(first))!;
-  const parties = { subscriber: wallet.address, plan: small.pda, subscription: first.pda };
-  await stage.send(
-    [wallet],
-    [resumeSubscription(net.programId, { ...parties, mint: net.mint, expiresAt })],
-  );
-  t.equal((await stage.onChain(first))!.expiresAt, 0n, 'it runs again');
-  net.mineBlocks(FINAL_BLOCKS);
-  t.equal(landed, 0);
-  await sponsor.turn(true);
-  t.equal(landed, 1, 'the collect loop is woken to end the replaced one');
-
-  const { state, id } = (await endOf(stage, shown))!;
-  t.equal(state, 'landed');
-  const fresh = { ...first, id: id!, pda: shown.subscriptionPda, plan: large };
-  t.match(await stage.payments(fresh), [{ amountGross: BigInt(shown.today) }], 'paid as shown');
-  t.match(
-    await sql`select replaced_by from subscriptions where id = ${first.id}`,
-    [{ replacedBy: id }],
-    'the change stands: the wallet has paid its price',
-  );
-  t.same(await listCreditFaults(sql), []);
-  const listed = () => sql<{ pda: string; app: string }[]>`
-    select subscription_pda as pda, app_id as app from unregistered_subscriptions`;
-  t.same(await listed(), [{ pda: first.pda, app: small.appId }], 'the merchant sees that it runs');
-
-  // Whatever the app says: without an offer of its own, the account pays for no second plan.
-  await sql`update apps set register_unclaimed = true where id = ${small.appId}`;
-  const unregistered = new Unregistered(context, () => undefined);
-  // One turn for each plan.
-  await unregistered.turn();
-  await unregistered.turn();
-  t.same(await listed(), [{ pda: first.pda, app: small.appId }]);
-  await sql`delete from unregistered_subscriptions`;
-  unregistered.gap();
-  await unregistered.turn();
-  t.same(await listed(), [{ pda: first.pda, app: small.appId }], 'found without a notification');
-
-  await stage.startKeeper();
-  stage.mine();
-  stage.passHours(HOURS + 1);
-  await stage.until('the next payment', async () => (await stage.payments(fresh)).length === 2);
-  await stage.until(
-    'the replaced one has ended',
-    async () => (await stage.row(first)).status === 'cancelled',
-  );
-  await stage.quiet();
-  const [{ paid }] = await sql<[{ paid: bigint }]>`
-    select sum(amount_gross + credit_spent)::int8 as paid from payments
-    where subscriber_wallet = ${wallet.address} and subscription_id <> ${first.id}`;
-  t.equal(paid, 2n * LARGE, 'one plan is paid');
-  t.equal((await stage.payments(first)).length, 1, 'and nothing more of the other');
-  t.match(await listed(), [{ pda: first.pda }], 'it still runs');
-});
-
-void t.test('a credit that serve has forged or lowered', async (t) => {
-  const { stage, small, large } = await changeScene(t);
-  const { sql } = stage;
-  const buyer = await buys(stage, small);
-  const { id } = buyer.first;
-  const serve = connect(asRole(stage.databaseUrl, 'serve'), { max: 1, name: 'billing test' });
-  t.teardown(() => serve.end());
-  const changes = async () => {
+void t.test(
+  'a replaced subscription that its wallet resumes early is not charged beside the new one',
+  async (t) => {
+    const { stage, small, large } = await changeScene(t);
+    const { sql, net } = stage;
+    const buyer = await buys(stage, small);
+    const { wallet, first, post } = buyer;
     const shown = await asks(buyer, large);
     await hands(buyer, shown);
-    await settles(stage);
-    return { today: BigInt(shown.today), ...(await endOf(stage, shown)) };
-  };
-  const refused = { state: 'refused', reason: 'changed' };
+    t.match(
+      await post(`subscriptions/${first.id}/resume`),
+      { status: 409, body: { error: { message: /change of plan is under way/ } } },
+      'not by the API, as soon as the wallet has signed',
+    );
+    let landed = 0;
+    const { sponsor, context } = stage.sponsor({}, () => (landed += 1));
+    await sponsor.turn(true);
+    net.mineBlocks(2);
+    t.match(
+      await post(`subscriptions/${first.id}/resume`),
+      { status: 409 },
+      'nor after the landing',
+    );
 
-  await serve`update subscriptions set credit = 4000000 where id = ${id}`;
-  t.match(await changes(), refused, 'more than the books have');
-  // A change to another plan left 3 USDC of credit, of which serve takes 1.
-  await sql`update subscriptions set credit = 2000000 where id = ${id}`;
-  await sql`
+    // The wallet can do this with another tool.
+    net.fund(wallet.address, { lamports: 1_000_000_000n });
+    const { expiresAt } = (await stage.onChain(first))!;
+    const parties = { subscriber: wallet.address, plan: small.pda, subscription: first.pda };
+    await stage.send(
+      [wallet],
+      [resumeSubscription(net.programId, { ...parties, mint: net.mint, expiresAt })],
+    );
+    t.equal((await stage.onChain(first))!.expiresAt, 0n, 'it runs again');
+    net.mineBlocks(FINAL_BLOCKS);
+    t.equal(landed, 0);
+    await sponsor.turn(true);
+    t.equal(landed, 1, 'the collect loop is woken to end the replaced one');
+
+    const { state, id } = (await endOf(stage, shown))!;
+    t.equal(state, 'landed');
+    const fresh = { ...first, id: id!, pda: shown.subscriptionPda, plan: large };
+    t.match(await stage.payments(fresh), [{ amountGross: BigInt(shown.today) }], 'paid as shown');
+    t.match(
+      await sql`select replaced_by from subscriptions where id = ${first.id}`,
+      [{ replacedBy: id }],
+      'the change stands: the wallet has paid its price',
+    );
+    t.same(await listCreditFaults(sql), []);
+    const listed = () => sql<{ pda: string; app: string }[]>`
+    select subscription_pda as pda, app_id as app from unregistered_subscriptions`;
+    t.same(
+      await listed(),
+      [{ pda: first.pda, app: small.appId }],
+      'the merchant sees that it runs',
+    );
+
+    // Whatever the app says: without an offer of its own, the account pays for no second plan.
+    await sql`update apps set register_unclaimed = true where id = ${small.appId}`;
+    const unregistered = new Unregistered(context, () => undefined);
+    // One turn for each plan.
+    await unregistered.turn();
+    await unregistered.turn();
+    t.same(await listed(), [{ pda: first.pda, app: small.appId }]);
+    await sql`delete from unregistered_subscriptions`;
+    unregistered.gap();
+    await unregistered.turn();
+    t.same(await listed(), [{ pda: first.pda, app: small.appId }], 'found without a notification');
+
+    await stage.startKeeper();
+    stage.mine();
+    stage.passHours(HOURS + 1);
+    await stage.until('the next payment', async () => (await stage.payments(fresh)).length === 2);
+    await stage.until(
+      'the replaced one has ended',
+      async () => (await stage.row(first)).status === 'cancelled',
+    );
+    await stage.quiet();
+    const [{ paid }] = await sql<[{ paid: bigint }]>`
+    select sum(amount_gross + credit_spent)::int8 as paid from payments
+    where subscriber_wallet = ${wallet.address} and subscription_id <> ${first.id}`;
+    t.equal(paid, 2n * LARGE, 'one plan is paid');
+    t.equal((await stage.payments(first)).length, 1, 'and nothing more of the other');
+    t.match(await listed(), [{ pda: first.pda }], 'it still runs');
+  },
+);
+
+void t.test(
+  'a sponsored change with a credit that the payments do not show is refused',
+  async (t) => {
+    const { stage, small, large } = await changeScene(t);
+    const { sql } = stage;
+    const buyer = await buys(stage, small);
+    const { id } = buyer.first;
+    const serve = connect(asRole(stage.databaseUrl, 'serve'), { max: 1, name: 'billing test' });
+    t.teardown(() => serve.end());
+    const changes = async () => {
+      const shown = await asks(buyer, large);
+      await hands(buyer, shown);
+      await settles(stage);
+      return { today: BigInt(shown.today), ...(await endOf(stage, shown)) };
+    };
+    const refused = { state: 'refused', reason: 'changed' };
+
+    await serve`update subscriptions set credit = 4000000 where id = ${id}`;
+    t.match(await changes(), refused, 'more than the books have');
+    // A change to another plan left 3 USDC of credit, of which serve takes 1.
+    await sql`update subscriptions set credit = 2000000 where id = ${id}`;
+    await sql`
     insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet,
       status, source, period_start, period_end, amount_gross, platform_fee, amount_net,
       tx_signature, occurred_at, amount_credited)
@@ -122,23 +135,24 @@ void t.test('a credit that serve has forged or lowered', async (t) => {
       now() - interval '60 days', now() - interval '30 days', 3000000, 30000, 2970000,
       'earlier', now(), 3000000
     from subscriptions where id = ${id}`;
-  t.match(await changes(), refused, 'less: the wallet would pay for what it has paid');
-  await sql`update subscriptions set credit = 3000000 where id = ${id}`;
+    t.match(await changes(), refused, 'less: the wallet would pay for what it has paid');
+    await sql`update subscriptions set credit = 3000000 where id = ${id}`;
 
-  // A part of the payments of the past can be made a credit, as far as they were paid.
-  await t.rejects(
-    serve`update payments set amount_credited = amount_gross + credit_spent + 1`,
-    { code: '23514' },
-    'never more than the wallet has paid',
-  );
-  await serve`update payments set amount_credited = amount_gross + credit_spent`;
-  await serve`update subscriptions set credit = 3000000 + ${SMALL} where id = ${id}`;
-  const most = await changes();
-  t.match(most, { state: 'landed', today: LARGE - 3_000_000n - SMALL });
-  t.same(await listCreditFaults(sql), []);
-});
+    // A part of the payments of the past can be made a credit, as far as they were paid.
+    await t.rejects(
+      serve`update payments set amount_credited = amount_gross + credit_spent + 1`,
+      { code: '23514' },
+      'never more than the wallet has paid',
+    );
+    await serve`update payments set amount_credited = amount_gross + credit_spent`;
+    await serve`update subscriptions set credit = 3000000 + ${SMALL} where id = ${id}`;
+    const most = await changes();
+    t.match(most, { state: 'landed', today: LARGE - 3_000_000n - SMALL });
+    t.same(await listCreditFaults(sql), []);
+  },
+);
 
-void t.test('what was shown is what the transaction pays', async (t) => {
+void t.test('a sponsored change charges exactly the amount that was shown', async (t) => {
   const { stage, small, large } = await changeScene(t);
   const buyer = await buys(stage, small);
   const { first } = buyer;

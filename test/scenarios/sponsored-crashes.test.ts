@@ -20,7 +20,7 @@ import {
   startSponsorStage,
 } from '../fixtures/sponsor-stage.ts';
 
-/** What the books have of the wallet's sign-up. */
+/** The database rows of the wallet's sign-up. */
 async function books({ sql }: SponsorStage) {
   const [counts] = await sql<
     [{ subscriptions: number; payments: number; open: number; transactions: number }]
@@ -48,27 +48,30 @@ async function scene(t: Test, options: LocalnetOptions = {}) {
   return { stage, plan, wallet, offer };
 }
 
-void t.test('a keeper dies after the commit: another one sends and settles', async (t) => {
-  const { stage, offer } = await scene(t);
-  // serve may die as well: the signed transaction is stored.
-  const sent: Uint8Array[] = [];
-  const dead = stage.sponsor({
-    sendTransaction: (bytes) => {
-      sent.push(bytes);
-      return Promise.reject(new Error('killed'));
-    },
-  });
-  await dead.sponsor.turn(true).catch(() => undefined);
-  t.equal(sent.length, 1);
-  t.match(await stage.progress(offer), { state: 'signed', signature: String }, 'not sent yet');
-  t.match(await books(stage), { ...never, open: 1 }, 'committed before it is sent');
-  await stage.orphan();
-  const end = await stage.work(stage.sponsor().sponsor, offer, 'final', 'failed', 'lapsed');
-  t.match(end, { state: 'final' });
-  t.same(await books(stage), once);
-});
+void t.test(
+  'when a keeper dies after the commit of a sign-up, another one sends and settles it',
+  async (t) => {
+    const { stage, offer } = await scene(t);
+    // serve may die as well: the signed transaction is stored.
+    const sent: Uint8Array[] = [];
+    const dead = stage.sponsor({
+      sendTransaction: (bytes) => {
+        sent.push(bytes);
+        return Promise.reject(new Error('killed'));
+      },
+    });
+    await dead.sponsor.turn(true).catch(() => undefined);
+    t.equal(sent.length, 1);
+    t.match(await stage.progress(offer), { state: 'signed', signature: String }, 'not sent yet');
+    t.match(await books(stage), { ...never, open: 1 }, 'committed before it is sent');
+    await stage.orphan();
+    const end = await stage.work(stage.sponsor().sponsor, offer, 'final', 'failed', 'lapsed');
+    t.match(end, { state: 'final' });
+    t.same(await books(stage), once);
+  },
+);
 
-void t.test('a keeper dies after the send: another one settles', async (t) => {
+void t.test('when a keeper dies after the send of a sign-up, another one settles it', async (t) => {
   const { stage, offer } = await scene(t);
   const dead = stage.sponsor();
   await stage.work(dead.sponsor, offer, 'processed', 'confirmed');
@@ -81,7 +84,7 @@ void t.test('a keeper dies after the send: another one settles', async (t) => {
   t.same(await books(stage), once);
 });
 
-void t.test('two keepers take one offer, and settle it twice', async (t) => {
+void t.test('two keepers that take the same sign-up record it once', async (t) => {
   const { stage, offer } = await scene(t);
   const [one, two] = [stage.sponsor().sponsor, stage.sponsor().sponsor];
   await Promise.all([one.turn(true), two.turn(true)]);
@@ -100,27 +103,30 @@ void t.test('two keepers take one offer, and settle it twice', async (t) => {
   );
 });
 
-void t.test('the collect loop leaves the payment to the sponsorship', async (t) => {
-  const { stage, plan, offer } = await scene(t);
-  const { sponsor, context } = stage.sponsor();
-  await stage.work(sponsor, offer, 'confirmed');
-  const buyer = await stage.api.signIn('subscriber', stage.wallet());
-  t.match(
-    await stage.api.call('POST', '/subscriber/subscriptions', {
-      token: buyer.token,
-      body: { appId: plan.appId, planId: plan.id, subscriptionPda: offer.subscriptionPda },
-    }),
-    { status: 403 },
-    'nobody else registers it',
-  );
-  await stage.startKeeper();
-  await stage.work(sponsor, offer, 'final');
-  await stage.quiet();
-  t.same(await books(stage), once);
-  t.ok(context.sponsoring);
-});
+void t.test(
+  'the collect loop does not charge a sponsored sign-up that is not settled',
+  async (t) => {
+    const { stage, plan, offer } = await scene(t);
+    const { sponsor, context } = stage.sponsor();
+    await stage.work(sponsor, offer, 'confirmed');
+    const buyer = await stage.api.signIn('subscriber', stage.wallet());
+    t.match(
+      await stage.api.call('POST', '/subscriber/subscriptions', {
+        token: buyer.token,
+        body: { appId: plan.appId, planId: plan.id, subscriptionPda: offer.subscriptionPda },
+      }),
+      { status: 403 },
+      'nobody else registers it',
+    );
+    await stage.startKeeper();
+    await stage.work(sponsor, offer, 'final');
+    await stage.quiet();
+    t.same(await books(stage), once);
+    t.ok(context.sponsoring);
+  },
+);
 
-void t.test('a transaction that never lands lapses; the wallet signs another', async (t) => {
+void t.test('a sign-up that never lands lapses, and the wallet can sign another', async (t) => {
   const { stage, plan, wallet, offer } = await scene(t);
   const deaf = stage.sponsor({ sendTransaction: () => Promise.resolve('') }).sponsor;
   t.match(await stage.work(deaf, offer, 'lapsed', 'failed', 'final'), { state: 'lapsed' });
@@ -159,7 +165,7 @@ async function landedUnseen(
 
 for (const opensAgain of [false, true])
   void t.test(
-    `a sign-up that landed unseen does not lapse when its account is closed${opensAgain ? ', and is not that of the account which its wallet opens then' : ''}`,
+    `a landed sign-up whose account is closed is recorded${opensAgain ? ', and not as the account opened afterwards' : ''}`,
     async (t) => {
       const { stage, offer, end } = await landedUnseen(
         t,
@@ -184,7 +190,7 @@ for (const opensAgain of [false, true])
   );
 
 void t.test(
-  'a sign-up is settled although the endpoint that is polled does not know it',
+  'a sign-up is settled although the polled endpoint does not know its transaction',
   async (t) => {
     const { stage, offer } = await scene(t, { blockMs: 0 });
     await stage.sponsor().sponsor.turn(true);
@@ -196,7 +202,7 @@ void t.test(
   },
 );
 
-void t.test('a sign-up that landed unseen pays its own period', async (t) => {
+void t.test('a sign-up that is found late pays the period in which it landed', async (t) => {
   const { stage, end } = await landedUnseen(
     t,
     async (stage, plan, { subscriber, subscription }) => {
@@ -223,38 +229,44 @@ async function forked(stage: SponsorStage, sponsor: SponsorSteps, offer: OfferMa
   await stage.net.rpc('localnet_forgetBlocks', 2);
 }
 
-void t.test('a fork takes the block: the page is told, and the same bytes land', async (t) => {
-  const { stage, offer } = await scene(t, { blockMs: 0 });
-  const { sponsor } = stage.sponsor();
-  await forked(stage, sponsor, offer);
-  await stage.work(sponsor, offer, 'sent');
-  await stage.work(sponsor, offer, 'processed');
-  stage.net.mineBlocks(40);
-  await stage.work(sponsor, offer, 'final');
-  t.same(await books(stage), once);
-  const history = await stage.rpc.getSignaturesForAddress(offer.subscriptionPda);
-  t.equal(history.length, 1);
-});
+void t.test(
+  'a sign-up that a fork drops is reported as sent again and lands with the same bytes',
+  async (t) => {
+    const { stage, offer } = await scene(t, { blockMs: 0 });
+    const { sponsor } = stage.sponsor();
+    await forked(stage, sponsor, offer);
+    await stage.work(sponsor, offer, 'sent');
+    await stage.work(sponsor, offer, 'processed');
+    stage.net.mineBlocks(40);
+    await stage.work(sponsor, offer, 'final');
+    t.same(await books(stage), once);
+    const history = await stage.rpc.getSignaturesForAddress(offer.subscriptionPda);
+    t.equal(history.length, 1);
+  },
+);
 
-void t.test('a fork takes the block, and the blockhash expires: nothing is paid', async (t) => {
-  const { stage, wallet, offer } = await scene(t, { blockMs: 0 });
-  const sends: Uint8Array[] = [];
-  const { sponsor } = stage.sponsor({
-    sendTransaction(bytes) {
-      sends.push(bytes);
-      return sends.length === 1 ? stage.rpc.sendTransaction(bytes) : Promise.resolve('');
-    },
-  });
-  await forked(stage, sponsor, offer);
-  await stage.work(sponsor, offer, 'sent');
-  stage.net.mineBlocks(200);
-  await stage.work(sponsor, offer, 'lapsed');
-  t.ok(sends.length > 1, 'it was sent again');
-  t.same(await books(stage), never);
-  t.equal(await stage.balance(wallet.address), 5_000_000n);
-});
+void t.test(
+  'a sign-up that a fork drops and whose blockhash expires charges nothing',
+  async (t) => {
+    const { stage, wallet, offer } = await scene(t, { blockMs: 0 });
+    const sends: Uint8Array[] = [];
+    const { sponsor } = stage.sponsor({
+      sendTransaction(bytes) {
+        sends.push(bytes);
+        return sends.length === 1 ? stage.rpc.sendTransaction(bytes) : Promise.resolve('');
+      },
+    });
+    await forked(stage, sponsor, offer);
+    await stage.work(sponsor, offer, 'sent');
+    stage.net.mineBlocks(200);
+    await stage.work(sponsor, offer, 'lapsed');
+    t.ok(sends.length > 1, 'it was sent again');
+    t.same(await books(stage), never);
+    t.equal(await stage.balance(wallet.address), 5_000_000n);
+  },
+);
 
-void t.test('an endpoint that lags lacks the blockhash: that ends no offer', async (t) => {
+void t.test('an endpoint that lags and does not know the blockhash ends no offer', async (t) => {
   const stage = await startSponsorStage(t, { blockMs: 0, lagPort: 0 });
   const { net } = stage;
   const plan = await stage.plan();
@@ -293,7 +305,7 @@ void t.test('an endpoint that lags lacks the blockhash: that ends no offer', asy
   t.match(end, { state: 'lapsed', refusal: 'lapsed' });
 });
 
-void t.test('an offer that is signed too late is refused before anything is signed', async (t) => {
+void t.test('an offer that is signed too late lapses before a keeper signs it', async (t) => {
   const { stage, offer } = await scene(t);
   stage.net.mineBlocks(200);
   const end = await stage.work(stage.sponsor().sponsor, offer, 'refused', 'final', 'lapsed');
@@ -301,7 +313,7 @@ void t.test('an offer that is signed too late is refused before anything is sign
   t.same(await books(stage), never);
 });
 
-void t.test('an offer that nobody has decided about in ten minutes has lapsed', async (t) => {
+void t.test('an offer that no keeper decides within ten minutes lapses', async (t) => {
   const { stage, plan, offer } = await scene(t, { blockMs: 0 });
   const signedBefore = (time: string, { offerId }: OfferMade) =>
     stage.sql`update offers set signed_at = now() - ${time}::interval where id = ${offerId}`;

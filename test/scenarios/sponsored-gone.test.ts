@@ -91,36 +91,43 @@ const ENDED = {
   ...{ paid: PRICE, payments: 1 },
 };
 
-void t.test('it is booked as ended, adds up, and is refundable', async (t) => {
-  const scene = await gone(t);
-  const { stage, plan, offer, initId } = scene;
-  await settle(scene);
-  const [booked, ...others] = await booksOf(scene);
-  t.match(booked, { ...ENDED, chainInitId: initId });
-  t.same(others, []);
-  const events = await eventsOf(scene);
-  t.same(
-    events.map(({ type }) => type),
-    EVENTS,
-  );
-  t.match(events[1]?.data, { nextPaymentDue: null, source: 'keeper' });
-  t.match(events[2]?.data, { accountClosed: true, status: 'cancelled' });
-  t.match(await stage.progress(offer), { state: 'final', subscriptionId: booked!.id });
-  t.same((await compare(scene, true)).differences, []);
+void t.test(
+  'a sign-up whose account is gone is registered as ended and can be refunded',
+  async (t) => {
+    const scene = await gone(t);
+    const { stage, plan, offer, initId } = scene;
+    await settle(scene);
+    const [booked, ...others] = await booksOf(scene);
+    t.match(booked, { ...ENDED, chainInitId: initId });
+    t.same(others, []);
+    const events = await eventsOf(scene);
+    t.same(
+      events.map(({ type }) => type),
+      EVENTS,
+    );
+    t.match(events[1]?.data, { nextPaymentDue: null, source: 'keeper' });
+    t.match(events[2]?.data, { accountClosed: true, status: 'cancelled' });
+    t.match(await stage.progress(offer), { state: 'final', subscriptionId: booked!.id });
+    t.same((await compare(scene, true)).differences, []);
 
-  await stage.startKeeper();
-  await stage.quiet();
-  t.same(await booksOf(scene), [booked], 'a keeper reads its history once, and it stays as it is');
-  const seller = await stage.seller(plan);
-  const [payment] = await stage.sql<{ id: string }[]>`select id from payments`;
-  const path = `/merchant/apps/${plan.appId}/transactions/${payment!.id}/refunds`;
-  const asked = await stage.api.call<{ transaction: string }>('POST', path, {
-    token: seller.token,
-  });
-  t.equal(asked.status, 201, JSON.stringify(asked.body));
-});
+    await stage.startKeeper();
+    await stage.quiet();
+    t.same(
+      await booksOf(scene),
+      [booked],
+      'a keeper reads its history once, and it stays as it is',
+    );
+    const seller = await stage.seller(plan);
+    const [payment] = await stage.sql<{ id: string }[]>`select id from payments`;
+    const path = `/merchant/apps/${plan.appId}/transactions/${payment!.id}/refunds`;
+    const asked = await stage.api.call<{ transaction: string }>('POST', path, {
+      token: seller.token,
+    });
+    t.equal(asked.status, 201, JSON.stringify(asked.body));
+  },
+);
 
-void t.test("what the plan's owner pulled from it before is booked too", async (t) => {
+void t.test('owner’s pulls before the account was closed are recorded too', async (t) => {
   const scene = await gone(t, async ({ stage, plan, wallet, offer }) => {
     stage.net.passSeconds(3600);
     const pull = transferSubscription(stage.net.programId, {
@@ -139,7 +146,7 @@ void t.test("what the plan's owner pulled from it before is booked too", async (
   t.same((await compare(scene)).differences, []);
 });
 
-void t.test('while its transaction is not readable it waits, with an alert', async (t) => {
+void t.test('a sign-up without a readable transaction waits, with an alert', async (t) => {
   const scene = await gone(t);
   const { stage, offer } = scene;
   await stage.orphan();
@@ -157,53 +164,62 @@ void t.test('while its transaction is not readable it waits, with an alert', asy
   t.match(await booksOf(scene), [ENDED]);
 });
 
-void t.test('one that an earlier release left without a subscription is repaired', async (t) => {
-  const scene = await gone(t);
-  const { stage, initId, offer } = scene;
-  await endWithoutSubscription(stage);
-  const kind = 'no_subscription';
-  t.match((await compare(scene)).differences, [{ kind, repaired: false }]);
-  t.match((await compare(scene, true)).differences, [{ kind, repaired: true }]);
-  const [booked] = await booksOf(scene);
-  t.match(booked, { ...ENDED, chainInitId: initId });
-  t.same(
-    (await eventsOf(scene)).map(({ type }) => type),
-    EVENTS,
-  );
-  t.match(await stage.progress(offer), { state: 'final', subscriptionId: booked!.id });
-  t.same((await compare(scene, true)).differences, []);
-});
+void t.test(
+  'reconcile --repair registers a sign-up that an earlier release left without a subscription',
+  async (t) => {
+    const scene = await gone(t);
+    const { stage, initId, offer } = scene;
+    await endWithoutSubscription(stage);
+    const kind = 'no_subscription';
+    t.match((await compare(scene)).differences, [{ kind, repaired: false }]);
+    t.match((await compare(scene, true)).differences, [{ kind, repaired: true }]);
+    const [booked] = await booksOf(scene);
+    t.match(booked, { ...ENDED, chainInitId: initId });
+    t.same(
+      (await eventsOf(scene)).map(({ type }) => type),
+      EVENTS,
+    );
+    t.match(await stage.progress(offer), { state: 'final', subscriptionId: booked!.id });
+    t.same((await compare(scene, true)).differences, []);
+  },
+);
 
-void t.test('the repair leaves the account that its wallet opened again alone', async (t) => {
-  const scene = await gone(t);
-  const { stage, plan, wallet, offer } = scene;
-  await endWithoutSubscription(stage);
-  stage.net.passSeconds(100);
-  await stage.open(plan, wallet);
-  stage.net.mineBlocks(40);
-  const { differences, unregistered } = await compare(scene, true);
-  t.match(differences, [{ kind: 'no_subscription', repaired: true }]);
-  t.match(unregistered, [{ registered: false }], 'no keeper collected from it');
-  t.match(await booksOf(scene), [ENDED]);
-  t.equal((await stage.progress(offer)).state, 'final');
-});
+void t.test(
+  'reconcile --repair does not register an account that its wallet opened later',
+  async (t) => {
+    const scene = await gone(t);
+    const { stage, plan, wallet, offer } = scene;
+    await endWithoutSubscription(stage);
+    stage.net.passSeconds(100);
+    await stage.open(plan, wallet);
+    stage.net.mineBlocks(40);
+    const { differences, unregistered } = await compare(scene, true);
+    t.match(differences, [{ kind: 'no_subscription', repaired: true }]);
+    t.match(unregistered, [{ registered: false }], 'no keeper collected from it');
+    t.match(await booksOf(scene), [ENDED]);
+    t.equal((await stage.progress(offer)).state, 'final');
+  },
+);
 
-void t.test('the repair leaves the registration of a later account the newest', async (t) => {
-  const scene = await gone(t);
-  const { stage, plan, wallet } = scene;
-  await endWithoutSubscription(stage);
-  stage.net.passSeconds(100);
-  await stage.open(plan, wallet);
-  stage.net.mineBlocks(40);
-  const { token } = await stage.api.signIn('subscriber', wallet);
-  const { appId, id: planId } = plan;
-  const body = { appId, planId, subscriptionPda: scene.offer.subscriptionPda };
-  const made = await stage.api.call<{ id: string }>('POST', '/subscriber/subscriptions', {
-    ...{ token, body },
-  });
-  t.equal(made.status, 201, JSON.stringify(made.body));
-  t.match((await compare(scene, true)).differences, [{ repaired: true }]);
-  const [older, newest] = await booksOf(scene);
-  t.match(older, ENDED);
-  t.match(newest, { id: made.body.data.id, status: 'active' });
-});
+void t.test(
+  'a repaired sign-up stays older than the registration of a later account',
+  async (t) => {
+    const scene = await gone(t);
+    const { stage, plan, wallet } = scene;
+    await endWithoutSubscription(stage);
+    stage.net.passSeconds(100);
+    await stage.open(plan, wallet);
+    stage.net.mineBlocks(40);
+    const { token } = await stage.api.signIn('subscriber', wallet);
+    const { appId, id: planId } = plan;
+    const body = { appId, planId, subscriptionPda: scene.offer.subscriptionPda };
+    const made = await stage.api.call<{ id: string }>('POST', '/subscriber/subscriptions', {
+      ...{ token, body },
+    });
+    t.equal(made.status, 201, JSON.stringify(made.body));
+    t.match((await compare(scene, true)).differences, [{ repaired: true }]);
+    const [older, newest] = await booksOf(scene);
+    t.match(older, ENDED);
+    t.match(newest, { id: made.body.data.id, status: 'active' });
+  },
+);

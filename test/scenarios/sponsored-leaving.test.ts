@@ -86,52 +86,55 @@ async function subscribes(party: Party, more: Record<string, unknown> = {}) {
   return { subscription, post, sponsored };
 }
 
-void t.test('where the budget for leaving is used up, a cancel holds at once', async (t) => {
-  const party = await scene(t, { sponsorLeaving: 1 });
-  const { stage, wallet } = party;
-  const { subscription, post, sponsored } = await subscribes(party);
-  const cancel = `subscriptions/${subscription.id}/cancel`;
-  const answer = await post<{ transaction: string; cancelled: boolean }>(cancel, {
-    sponsored: true,
-  });
-  t.match(answer.body.data, {
-    sponsored: false,
-    cancelled: true,
-    notSponsored: { code: 'budget' },
-  });
-  t.match(await stage.row(subscription), { status: 'active', nextPaymentDue: null });
-  const own = await stage.api.call('GET', `/subscriber/subscriptions/${subscription.id}`, {
-    token: (await stage.api.signIn('subscriber', wallet)).token,
-  });
-  t.match(own.body.data, { cancelRequestedBy: 'subscriber' });
-  await post(cancel, { sponsored: true });
-  const types = async () => (await stage.events(subscription)).map(({ type }) => type);
-  t.same(await types(), ['subscription_created', 'payment_success', 'cancel_requested'], 'once');
+void t.test(
+  'without a budget for leaving, a cancellation takes effect in the service at once',
+  async (t) => {
+    const party = await scene(t, { sponsorLeaving: 1 });
+    const { stage, wallet } = party;
+    const { subscription, post, sponsored } = await subscribes(party);
+    const cancel = `subscriptions/${subscription.id}/cancel`;
+    const answer = await post<{ transaction: string; cancelled: boolean }>(cancel, {
+      sponsored: true,
+    });
+    t.match(answer.body.data, {
+      sponsored: false,
+      cancelled: true,
+      notSponsored: { code: 'budget' },
+    });
+    t.match(await stage.row(subscription), { status: 'active', nextPaymentDue: null });
+    const own = await stage.api.call('GET', `/subscriber/subscriptions/${subscription.id}`, {
+      token: (await stage.api.signIn('subscriber', wallet)).token,
+    });
+    t.match(own.body.data, { cancelRequestedBy: 'subscriber' });
+    await post(cancel, { sponsored: true });
+    const types = async () => (await stage.events(subscription)).map(({ type }) => type);
+    t.same(await types(), ['subscription_created', 'payment_success', 'cancel_requested'], 'once');
 
-  // The account still runs: a keeper that reads it must not undo the cancellation. The time is past
-  // for the keeper's clock too, which may be a second behind the chain's.
-  const due = () =>
-    stage.sql`update subscription_work set due_at = to_timestamp(${stage.now() - 60})`;
-  const { collect } = stage.parts();
-  await due();
-  await collect();
-  t.ok((await stage.row(subscription)).cancelRequestedAt, 'it still holds');
+    // The account still runs. A keeper that reads it must not undo the cancellation. The due time
+    // is also past for the keeper's clock, which may be a second behind the chain's clock.
+    const due = () =>
+      stage.sql`update subscription_work set due_at = to_timestamp(${stage.now() - 60})`;
+    const { collect } = stage.parts();
+    await due();
+    await collect();
+    t.ok((await stage.row(subscription)).cancelRequestedAt, 'it still holds');
 
-  // Once it is on chain too, a resume on chain undoes it.
-  stage.net.fund(wallet.address, { lamports: 1_000_000_000n });
-  await stage.land(wallet, answer.body.data.transaction);
-  await due();
-  await collect();
-  t.match(await stage.row(subscription), { cancelRequestedBy: 'subscriber' });
-  t.equal(await sponsored(`subscriptions/${subscription.id}/resume`), 'landed');
-  await due();
-  await collect();
-  t.match(await stage.row(subscription), { cancelRequestedAt: null, status: 'active' });
-  t.equal((await types()).at(-1), 'subscription_resumed');
-});
+    // Once it is on chain too, a resume on chain undoes it.
+    stage.net.fund(wallet.address, { lamports: 1_000_000_000n });
+    await stage.land(wallet, answer.body.data.transaction);
+    await due();
+    await collect();
+    t.match(await stage.row(subscription), { cancelRequestedBy: 'subscriber' });
+    t.equal(await sponsored(`subscriptions/${subscription.id}/resume`), 'landed');
+    await due();
+    await collect();
+    t.match(await stage.row(subscription), { cancelRequestedAt: null, status: 'active' });
+    t.equal((await types()).at(-1), 'subscription_resumed');
+  },
+);
 
 void t.test(
-  'a cancellation that holds here ends the subscription, and nothing is paid',
+  'a cancellation that only the service records ends the subscription without a payment',
   async (t) => {
     const party = await scene(t, { sponsorLeaving: 1 });
     const { stage } = party;
@@ -150,54 +153,60 @@ void t.test(
   },
 );
 
-void t.test('without sponsoring, the cancellation of a wallet without SOL is kept', async (t) => {
-  const stage = await startApiStage(t, { blockMs: 60 });
-  const plan = await stage.plan();
-  for (const [isPoor, body] of [
-    [true, {}],
-    [true, { sponsored: true }],
-    [false, { sponsored: true }],
-  ] as const) {
-    const { id, wallet } = await stage.subscriber(plan);
-    if (isPoor) await stage.net.rpc('surfnet_setAccount', wallet.address, { lamports: 0 });
-    stage.net.mineBlocks(2);
-    const { token } = await stage.api.signIn('subscriber', wallet);
-    const path = `/subscriber/subscriptions/${id}/cancel`;
-    const answer = await stage.api.call<{ cancelled?: boolean }>('POST', path, { token, body });
-    const { data } = answer.body;
-    const code = 'sponsored' in body ? { code: 'off' } : null;
-    t.match(data, { sponsored: false, notSponsored: code });
-    t.equal(data.cancelled, isPoor || undefined, 'a wallet with SOL signs it');
-    const [row] = await stage.sql`
+void t.test(
+  'without sponsoring, the service records the cancellation of a wallet without SOL',
+  async (t) => {
+    const stage = await startApiStage(t, { blockMs: 60 });
+    const plan = await stage.plan();
+    for (const [isPoor, body] of [
+      [true, {}],
+      [true, { sponsored: true }],
+      [false, { sponsored: true }],
+    ] as const) {
+      const { id, wallet } = await stage.subscriber(plan);
+      if (isPoor) await stage.net.rpc('surfnet_setAccount', wallet.address, { lamports: 0 });
+      stage.net.mineBlocks(2);
+      const { token } = await stage.api.signIn('subscriber', wallet);
+      const path = `/subscriber/subscriptions/${id}/cancel`;
+      const answer = await stage.api.call<{ cancelled?: boolean }>('POST', path, { token, body });
+      const { data } = answer.body;
+      const code = 'sponsored' in body ? { code: 'off' } : null;
+      t.match(data, { sponsored: false, notSponsored: code });
+      t.equal(data.cancelled, isPoor || undefined, 'a wallet with SOL signs it');
+      const [row] = await stage.sql`
       select cancel_requested_at is not null as cancelled from subscriptions where id = ${id}`;
-    t.equal(row?.cancelled, isPoor);
-  }
-});
+      t.equal(row?.cancelled, isPoor);
+    }
+  },
+);
 
-void t.test('a signed cancellation that the keeper refuses for any reason is kept', async (t) => {
-  const party = await scene(t);
-  const { stage, wallet } = party;
-  const { subscription, post } = await subscribes(party);
-  const { body } = await post<OfferMade>(`subscriptions/${subscription.id}/cancel`, {
-    sponsored: true,
-  });
-  const { offerId, transaction } = body.data;
-  const { sponsor } = stage.sponsor({
-    simulateTransaction: async (bytes, options) => ({
-      ...(await stage.rpc.simulateTransaction(bytes, options)),
-      err: 'ProgramFailedToComplete',
-    }),
-  });
-  await post(`offers/${offerId}/transaction`, { transaction: addSignature(wallet, transaction) });
-  await settles({ ...party, sponsor });
-  const { token } = await stage.api.signIn('subscriber', wallet);
-  const told = await stage.api.call('GET', `/subscriber/offers/${offerId}`, { token });
-  t.match(told.body.data, { state: 'refused', refusal: 'would_fail', cancelled: true });
-  t.match(await stage.row(subscription), { status: 'active', nextPaymentDue: null });
-  t.ok((await stage.row(subscription)).cancelRequestedAt);
-});
+void t.test(
+  'the service records a signed cancellation that the keeper refuses for any reason',
+  async (t) => {
+    const party = await scene(t);
+    const { stage, wallet } = party;
+    const { subscription, post } = await subscribes(party);
+    const { body } = await post<OfferMade>(`subscriptions/${subscription.id}/cancel`, {
+      sponsored: true,
+    });
+    const { offerId, transaction } = body.data;
+    const { sponsor } = stage.sponsor({
+      simulateTransaction: async (bytes, options) => ({
+        ...(await stage.rpc.simulateTransaction(bytes, options)),
+        err: 'ProgramFailedToComplete',
+      }),
+    });
+    await post(`offers/${offerId}/transaction`, { transaction: addSignature(wallet, transaction) });
+    await settles({ ...party, sponsor });
+    const { token } = await stage.api.signIn('subscriber', wallet);
+    const told = await stage.api.call('GET', `/subscriber/offers/${offerId}`, { token });
+    t.match(told.body.data, { state: 'refused', refusal: 'would_fail', cancelled: true });
+    t.match(await stage.row(subscription), { status: 'active', nextPaymentDue: null });
+    t.ok((await stage.row(subscription)).cancelRequestedAt);
+  },
+);
 
-void t.test('resume and repair are sponsored', async (t) => {
+void t.test('resume and repair are sponsored and cost only network fees', async (t) => {
   const party = await scene(t);
   const { stage, wallet } = party;
   const { subscription, sponsored } = await subscribes(party);
@@ -215,7 +224,7 @@ void t.test('resume and repair are sponsored', async (t) => {
   t.match({ rent, fee: fee < 16_000n }, { rent: 0n, fee: true }, 'network fees only');
 });
 
-void t.test('a resume is neither handed over nor signed after the end', async (t) => {
+void t.test('a sponsored resume is refused after the subscription has ended', async (t) => {
   const party = await scene(t);
   const { stage, sponsor, plan, wallet } = party;
   const { subscription, post, sponsored } = await subscribes(party);
@@ -240,40 +249,45 @@ void t.test('a resume is neither handed over nor signed after the end', async (t
   t.same(await stage.sql`select 1 from offers where id = ${offerId} and signed is not null`, []);
 });
 
-void t.test('a checkout session gives its discount and its ids', async (t) => {
-  const party = await scene(t);
-  const { stage, plan } = party;
-  const { token } = await stage.seller(plan);
-  const { body } = await stage.api.call<{ id: string }>(
-    'POST',
-    `/merchant/apps/${plan.appId}/checkout-sessions`,
-    {
-      token,
-      body: {
-        planId: plan.id,
-        externalId: 'customer-1',
-        discount: { percentOff: 50, periods: 2 },
+void t.test(
+  'a sponsored sign-up gets the discount and the ids of its checkout session',
+  async (t) => {
+    const party = await scene(t);
+    const { stage, plan } = party;
+    const { token } = await stage.seller(plan);
+    const { body } = await stage.api.call<{ id: string }>(
+      'POST',
+      `/merchant/apps/${plan.appId}/checkout-sessions`,
+      {
+        token,
+        body: {
+          planId: plan.id,
+          externalId: 'customer-1',
+          discount: { percentOff: 50, periods: 2 },
+        },
       },
-    },
-  );
-  const checkoutSessionId = body.data.id;
-  const { subscription } = await subscribes(party, { checkoutSessionId });
-  t.match(await stage.payments(subscription), [{ amountGross: 2_500_000n, platformFee: 25_000n }]);
-  const [row] = await stage.sql`
+    );
+    const checkoutSessionId = body.data.id;
+    const { subscription } = await subscribes(party, { checkoutSessionId });
+    t.match(await stage.payments(subscription), [
+      { amountGross: 2_500_000n, platformFee: 25_000n },
+    ]);
+    const [row] = await stage.sql`
     select s.external_id, s.discount_periods, s.own_ids_from, c.subscription_id = s.id as completes
     from subscriptions s join checkout_sessions c on c.id = ${checkoutSessionId}`;
-  t.match(row, {
-    externalId: 'customer-1',
-    discountPeriods: 1,
-    ownIdsFrom: 'checkout',
-    completes: true,
-  });
-  const other = await stage.ask(plan, stage.poor().address, { checkoutSessionId });
-  t.equal(other.status, 403, 'it is another wallet’s');
-});
+    t.match(row, {
+      externalId: 'customer-1',
+      discountPeriods: 1,
+      ownIdsFrom: 'checkout',
+      completes: true,
+    });
+    const other = await stage.ask(plan, stage.poor().address, { checkoutSessionId });
+    t.equal(other.status, 403, 'it is another wallet’s');
+  },
+);
 
 void t.test(
-  'a wallet closes its authority: the keeper closes the account it abandoned',
+  'after a wallet closes its authority, the keeper closes its abandoned account',
   async (t) => {
     const party = await scene(t);
     const { stage } = party;
@@ -300,14 +314,14 @@ void t.test(
   },
 );
 
-void t.test('metrics and `billing status` equal what was really booked', async (t) => {
+void t.test('metrics and `billing status` equal the sponsoring costs on chain', async (t) => {
   const party = await scene(t, { sponsorLeaving: 10_000_000 });
   const { stage, plan, sponsor } = party;
   const { sql, limits } = stage;
   const merchant = plan.merchant.address;
   const before = await stage.rpc.getBalance(stage.keeper.address);
   const paid = async () => before - (await stage.rpc.getBalance(stage.keeper.address));
-  /** What the sponsorships of a purpose cost on chain, by its own fees and accounts. */
+  /** The cost of a purpose's sponsorships on chain, from their fees and accounts. */
   const feesOf = async (...purposes: string[]) => {
     const [row] = await sql<[{ fees: bigint }]>`select coalesce(sum(fee), 0)::int8 as fees
       from sponsorships where purpose = any(${purposes}) and state in ('landed', 'failed')`;
@@ -441,7 +455,7 @@ void t.test('metrics and `billing status` equal what was really booked', async (
   t.match(unset.stdout, /no budgets here: SPONSOR_LAMPORTS_PER_DAY/);
 });
 
-void t.test('a sponsored close gives the sponsor its rent back', async (t) => {
+void t.test('a sponsored close returns the rent to the sponsor', async (t) => {
   const party = await scene(t);
   const { stage } = party;
   const { subscription, sponsored } = await subscribes(party);
@@ -467,7 +481,7 @@ void t.test('a sponsored close gives the sponsor its rent back', async (t) => {
   await takeRentBack(context);
 });
 
-void t.test('what leaves no room for a wallet’s assertions is not sponsored', async (t) => {
+void t.test('a transaction without room for a wallet’s assertions is not sponsored', async (t) => {
   const party = await scene(t);
   const { stage, plan } = party;
   const [wallet, payer] = [stage.wallet({ usdc: 20_000_000n }), stage.wallet()];

@@ -20,45 +20,48 @@ async function brings({ stage }: SponsorScene, plan: Plan, platformFee: bigint) 
   await insertPayment(stage.sql, id, '2020-01-01T00:00:00Z', amounts);
 }
 
-void t.test('one’s own merchant and wallets on 20 networks', async (t) => {
-  const on = await startSponsorScene(t);
-  const { stage, rents } = on;
-  // The other bounds are as large as a stranger with many networks makes them.
-  stage.limit({ ...plentiful, merchantStart: START, merchantOut: 10_000_000_000n });
-  const plan = await on.newPlan({ amount: DOLLAR });
-  const each = rents.authority + rents.subscription;
-  const before = await stage.rpc.getBalance(stage.keeper.address);
-  for (let batch = 0; batch < 3; batch += 1)
-    await on.subscribes(...Array.from({ length: 6 }, () => on.order(plan)));
-  const last = on.order(plan);
-  const late = await on.offer(last);
-  await on.subscribes(on.order(plan));
-
-  t.equal(await on.refusal(last), 'merchant_budget');
-  t.equal(await on.decided(last, late), 'merchant_budget', 'a keeper signs none either');
-  const usage = await readSponsorUsage(stage.sql, {
-    ...{ merchantId: await merchantIdOf(on, plan), wallet: '', address: '', sponsor: '' },
-    ...{ purpose: 'subscribe', subscriptionPda: null, replaces: null },
-  });
-  t.match(usage, { merchantOut: 19n * each, fees: 190_000n, vouched: null, isApproved: false });
-  // 0.19 USDC of fees are worth 0.00095 SOL.
-  t.equal(mayBeOut(stage.limits, usage), START + 950_000n);
-  const cost = before - (await stage.rpc.getBalance(stage.keeper.address));
-  t.ok(cost < START + 950_000n, `${cost} lamports`);
-
-  await t.test('it gets more as it brings fees', async (t) => {
-    await brings(on, plan, DOLLAR);
-    const [one] = await on.subscribes(on.order(plan));
+void t.test(
+  'a merchant with own wallets on 20 networks gets no more than its starting limit',
+  async (t) => {
+    const on = await startSponsorScene(t);
+    const { stage, rents } = on;
+    // The other bounds are as large as for a stranger with many networks.
+    stage.limit({ ...plentiful, merchantStart: START, merchantOut: 10_000_000_000n });
+    const plan = await on.newPlan({ amount: DOLLAR });
+    const each = rents.authority + rents.subscription;
+    const before = await stage.rpc.getBalance(stage.keeper.address);
+    for (let batch = 0; batch < 3; batch += 1)
+      await on.subscribes(...Array.from({ length: 6 }, () => on.order(plan)));
+    const last = on.order(plan);
+    const late = await on.offer(last);
     await on.subscribes(on.order(plan));
-    t.equal(
-      await on.refusal(on.order(plan)),
-      'merchant_budget',
-      'a dollar is worth two, and no third',
-    );
-    stage.limit({ merchantStart: 0n });
-    t.match(await on.cancelling(one!), { sponsored: true }, 'leaving is not bounded by it');
-  });
-});
+
+    t.equal(await on.refusal(last), 'merchant_budget');
+    t.equal(await on.decided(last, late), 'merchant_budget', 'a keeper signs none either');
+    const usage = await readSponsorUsage(stage.sql, {
+      ...{ merchantId: await merchantIdOf(on, plan), wallet: '', address: '', sponsor: '' },
+      ...{ purpose: 'subscribe', subscriptionPda: null, replaces: null },
+    });
+    t.match(usage, { merchantOut: 19n * each, fees: 190_000n, vouched: null, isApproved: false });
+    // 0.19 USDC of fees are worth 0.00095 SOL.
+    t.equal(mayBeOut(stage.limits, usage), START + 950_000n);
+    const cost = before - (await stage.rpc.getBalance(stage.keeper.address));
+    t.ok(cost < START + 950_000n, `${cost} lamports`);
+
+    await t.test('a merchant’s limit of open rent grows with its platform fees', async (t) => {
+      await brings(on, plan, DOLLAR);
+      const [one] = await on.subscribes(on.order(plan));
+      await on.subscribes(on.order(plan));
+      t.equal(
+        await on.refusal(on.order(plan)),
+        'merchant_budget',
+        'a dollar is worth two, and no third',
+      );
+      stage.limit({ merchantStart: 0n });
+      t.match(await on.cancelling(one!), { sponsored: true }, 'leaving is not bounded by it');
+    });
+  },
+);
 
 async function merchantIdOf({ stage }: SponsorScene, plan: Plan): Promise<string> {
   const [row] = await stage.sql<[{ id: string }]>`
@@ -66,7 +69,7 @@ async function merchantIdOf({ stage }: SponsorScene, plan: Plan): Promise<string
   return row.id;
 }
 
-void t.test('a merchant and its operator see that it is near its limit', async (t) => {
+void t.test('a merchant and its operator are shown that it is near its limit', async (t) => {
   const on = await startSponsorScene(t);
   const { stage, rents } = on;
   const each = rents.authority + rents.subscription;
@@ -105,44 +108,47 @@ void t.test('a merchant and its operator see that it is near its limit', async (
   t.equal(await attention(), undefined, 'the app is not sponsored');
 });
 
-void t.test('an operator vouches for a merchant, or approves it', async (t) => {
-  const on = await startSponsorScene(t);
-  const { stage, rents } = on;
-  const each = rents.authority + rents.subscription;
-  stage.limit({ ...plentiful, merchantStart: each, merchantOut: 3n * each });
-  const env = { DATABASE_URL: stage.databaseUrl };
-  const plan = await on.newPlan({ amount: DOLLAR });
-  const wallet = plan.merchant.address;
-  const vouches = (lamports: string) =>
-    runShared(['merchants', 'set-sponsoring', wallet, lamports, '--reason', 'a contract'], env);
-  await on.subscribes(on.order(plan));
-  t.equal(await on.refusal(on.order(plan)), 'merchant_budget');
-  t.match(await vouches(String(2n * each)), {
-    code: 0,
-    stdout: `Sponsored rent out of ${wallet}: 0.00525272 SOL now; it was default.`,
-  });
-  await on.subscribes(on.order(plan));
-  t.equal(await on.refusal(on.order(plan)), 'merchant_budget');
-  t.match(await vouches(String(100n * each)), { code: 0 });
-  await on.subscribes(on.order(plan));
-  t.equal(await on.refusal(on.order(plan)), 'merchant_budget', 'not above the limit for all');
+void t.test(
+  'an operator raises a merchant’s limit by vouching for it or approving it',
+  async (t) => {
+    const on = await startSponsorScene(t);
+    const { stage, rents } = on;
+    const each = rents.authority + rents.subscription;
+    stage.limit({ ...plentiful, merchantStart: each, merchantOut: 3n * each });
+    const env = { DATABASE_URL: stage.databaseUrl };
+    const plan = await on.newPlan({ amount: DOLLAR });
+    const wallet = plan.merchant.address;
+    const vouches = (lamports: string) =>
+      runShared(['merchants', 'set-sponsoring', wallet, lamports, '--reason', 'a contract'], env);
+    await on.subscribes(on.order(plan));
+    t.equal(await on.refusal(on.order(plan)), 'merchant_budget');
+    t.match(await vouches(String(2n * each)), {
+      code: 0,
+      stdout: `Sponsored rent out of ${wallet}: 0.00525272 SOL now; it was default.`,
+    });
+    await on.subscribes(on.order(plan));
+    t.equal(await on.refusal(on.order(plan)), 'merchant_budget');
+    t.match(await vouches(String(100n * each)), { code: 0 });
+    await on.subscribes(on.order(plan));
+    t.equal(await on.refusal(on.order(plan)), 'merchant_budget', 'not above the limit for all');
 
-  // An approved one has that limit at once, and one that waits has nothing.
-  const approved = await on.newPlan();
-  const { address } = approved.merchant;
-  await stage.sql`delete from suspensions where wallet = ${address}`;
-  await stage.sql`
+    // An approved one has that limit at once, and one that waits has nothing.
+    const approved = await on.newPlan();
+    const { address } = approved.merchant;
+    await stage.sql`delete from suspensions where wallet = ${address}`;
+    await stage.sql`
     insert into suspensions (role, wallet, reason, waiting) values ('merchant', ${address}, 'w', true)`;
-  t.match(await runShared(['merchants', 'approve', address], env), { code: 0 });
-  for (let count = 0; count < 3; count += 1) await on.subscribes(on.order(approved));
-  t.equal(await on.refusal(on.order(approved)), 'merchant_budget');
-  await runShared(['merchants', 'set-sponsoring', address, '0', '--reason', 'r'], env);
-  t.match(await runShared(['merchants', 'show', address], env), {
-    stdout: /^Sponsoring +0\.00787908 SOL of sponsored rent out; vouched for: 0\.00 SOL$/m,
-  });
-});
+    t.match(await runShared(['merchants', 'approve', address], env), { code: 0 });
+    for (let count = 0; count < 3; count += 1) await on.subscribes(on.order(approved));
+    t.equal(await on.refusal(on.order(approved)), 'merchant_budget');
+    await runShared(['merchants', 'set-sponsoring', address, '0', '--reason', 'r'], env);
+    t.match(await runShared(['merchants', 'show', address], env), {
+      stdout: /^Sponsoring +0\.00787908 SOL of sponsored rent out; vouched for: 0\.00 SOL$/m,
+    });
+  },
+);
 
-void t.test('new merchants share a fifth of the day', async (t) => {
+void t.test('new merchants together get a fifth of the daily sponsoring budget', async (t) => {
   const on = await startSponsorScene(t);
   const { stage } = on;
   const many = { ...plentiful, merchantStart: START };

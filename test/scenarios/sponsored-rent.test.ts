@@ -33,7 +33,7 @@ async function scene(t: Test) {
   stage.net.mineBlocks(FINAL_BLOCKS);
   /** Makes the check of the rent due. */
   const isDue = () => stage.sql`update sponsorships set checked_at = now() - interval '2 days'`;
-  /** What the books have of the sign-up's rent. */
+  /** The recorded rent of the sign-up. */
   const rent = async () => {
     const [row] = await stage.sql<
       [{ authority: boolean; subscription: boolean; closings: number; fee: bigint; due: number }]
@@ -115,7 +115,7 @@ void t.test('one keeper closes an account, and its fees are counted and bounded'
   t.equal(await spent(), fees + 3n * fee, 'they stay in what was spent');
 });
 
-void t.test('no single endpoint shows that rent has come back', async (t) => {
+void t.test('rent counts as returned only if two endpoints show it', async (t) => {
   const { stage, pda, isDue, rent } = await scene(t);
   const liar = await startRpcProxy(t, stage.net.rpcUrl);
   const forward = liar.behaviour();
@@ -125,11 +125,11 @@ void t.test('no single endpoint shows that rent has come back', async (t) => {
     const result = await forward(seen, response, request);
     if (seen.method !== 'getMultipleAccounts') return result;
     const { context, value } = result as { context: { slot: number }; value: unknown[] };
-    const isClock = (place: number) =>
-      String((seen.params[0] as string[])[place]).startsWith('Sys');
+    const isClock = (index: number) =>
+      String((seen.params[0] as string[])[index]).startsWith('Sys');
     return {
       context: { ...context, slot: slotOf(context.slot) },
-      value: value.map((account, place) => (isClock(place) ? account : null)),
+      value: value.map((account, index) => (isClock(index) ? account : null)),
     };
   });
   const keeper = (...urls: string[]) => {
@@ -142,7 +142,7 @@ void t.test('no single endpoint shows that rent has come back', async (t) => {
   t.match(await rent(), { ...unreturned, closings: 0 }, 'the other endpoint has the accounts');
   t.ok((await rent()).due <= 60, 'checked again in a minute');
 
-  // An endpoint that lags is older than what the books have read.
+  // The state of a lagging endpoint is older than the recorded state.
   await stage.sql`update subscription_work set observed_slot = 1
     where subscription_id in (select id from subscriptions where subscription_pda = ${pda})`;
   slotOf = () => 0;
@@ -185,77 +185,83 @@ async function recreatePlan(on: SponsorScene, plan: Plan) {
   await on.stage.send([merchant], [createPlan(on.stage.net.programId, parties)]);
 }
 
-void t.test('an account that was never cancelled, of a plan that is over', async (t) => {
-  const on = await startSponsorScene(t);
-  const { stage } = on;
-  stage.limit(plentiful);
-  const { context } = stage.sponsor();
-  const signsUp = async () => {
-    const plan = await on.plan({ periodHours: 24 });
-    const [one] = await on.subscribes(on.order(plan));
-    return { plan, one: one! };
-  };
-  const ends = (id: string) => stage.sql.begin((tx) => forceCancel(tx, { id, status: 'active' }));
-  /** Has a keeper look at it twice, and returns whether the rent came back, and why not. */
-  const looks = async (id: string) => {
-    for (let turn = 0; turn < 2; turn += 1) {
-      stage.net.mineBlocks(FINAL_BLOCKS);
-      await stage.sql`update sponsorships set checked_at = now() - interval '2 days'`;
-      await takeRentBack(context);
-    }
-    const [row] = await stage.sql<[{ returned: boolean; closings: number }]>`
+void t.test(
+  'the keeper closes an account that was never cancelled once its plan is over',
+  async (t) => {
+    const on = await startSponsorScene(t);
+    const { stage } = on;
+    stage.limit(plentiful);
+    const { context } = stage.sponsor();
+    const signsUp = async () => {
+      const plan = await on.plan({ periodHours: 24 });
+      const [one] = await on.subscribes(on.order(plan));
+      return { plan, one: one! };
+    };
+    const ends = (id: string) => stage.sql.begin((tx) => forceCancel(tx, { id, status: 'active' }));
+    /** Has a keeper look at it twice, and returns whether the rent came back, and why not. */
+    const looks = async (id: string) => {
+      for (let turn = 0; turn < 2; turn += 1) {
+        stage.net.mineBlocks(FINAL_BLOCKS);
+        await stage.sql`update sponsorships set checked_at = now() - interval '2 days'`;
+        await takeRentBack(context);
+      }
+      const [row] = await stage.sql<[{ returned: boolean; closings: number }]>`
       select subscription_returned_at is not null as returned, closings from sponsorships
       where subscription_id = ${id}`;
-    return row;
-  };
-  for (const [name, over] of Object.entries({ endPlan, closePlan, recreatePlan }))
-    await t.test(name, async (t) => {
-      const { plan, one } = await signsUp();
-      const balance = () => stage.rpc.getBalance(stage.keeper.address);
-      await over(on, plan);
-      t.match(await looks(one.id), { returned: false, closings: 0 }, 'live here');
+      return row;
+    };
+    for (const [name, over] of Object.entries({ endPlan, closePlan, recreatePlan }))
+      await t.test(name, async (t) => {
+        const { plan, one } = await signsUp();
+        const balance = () => stage.rpc.getBalance(stage.keeper.address);
+        await over(on, plan);
+        t.match(await looks(one.id), { returned: false, closings: 0 }, 'live here');
+        await ends(one.id);
+        const before = await balance();
+        t.same(await looks(one.id), { returned: true, closings: 1 });
+        const gained = (await balance()) - before;
+        t.ok(gained > on.rents.subscription - 20_000n, `${gained} lamports`);
+      });
+
+    await t.test(
+      'an account whose authority is closed is closed after its subscription ended',
+      async (t) => {
+        const { plan, one } = await signsUp();
+        const { token } = one;
+        const path = '/subscriber/approval/revoke';
+        const body = { sponsored: true, closeAuthority: true };
+        const { body: answer } = await stage.api.call<OfferMade>('POST', path, { token, body });
+        t.same(await on.leave({ one, made: answer.data }), ['landed']);
+        await closePlan(on, plan);
+        t.match(await looks(one.id), { returned: false, closings: 0 }, 'no closing that must fail');
+        await ends(one.id);
+        t.same(await looks(one.id), { returned: true, closings: 1 });
+      },
+    );
+
+    await t.test('an account is not closed while its plan runs', async (t) => {
+      const { one } = await signsUp();
       await ends(one.id);
-      const before = await balance();
-      t.same(await looks(one.id), { returned: true, closings: 1 });
-      const gained = (await balance()) - before;
-      t.ok(gained > on.rents.subscription - 20_000n, `${gained} lamports`);
+      stage.passHours(48);
+      t.same(await looks(one.id), { returned: false, closings: 0 });
     });
 
-  await t.test('its authority is closed too', async (t) => {
-    const { plan, one } = await signsUp();
-    const { token } = one;
-    const path = '/subscriber/approval/revoke';
-    const body = { sponsored: true, closeAuthority: true };
-    const { body: answer } = await stage.api.call<OfferMade>('POST', path, { token, body });
-    t.same(await on.leave({ one, made: answer.data }), ['landed']);
-    await closePlan(on, plan);
-    t.match(await looks(one.id), { returned: false, closings: 0 }, 'no closing that must fail');
-    await ends(one.id);
-    t.same(await looks(one.id), { returned: true, closings: 1 });
-  });
-
-  await t.test('not while its plan runs', async (t) => {
-    const { one } = await signsUp();
-    await ends(one.id);
-    stage.passHours(48);
-    t.same(await looks(one.id), { returned: false, closings: 0 });
-  });
-
-  await t.test('it is looked at less and less often', async (t) => {
-    const { one } = await signsUp();
-    await ends(one.id);
-    const isDue = async (endedHours: number, checkedMinutes: number) => {
-      await stage.sql`update subscriptions set stopped_at = now() - ${endedHours} * interval '1 hour'
+    await t.test('the interval between checks of an open account grows', async (t) => {
+      const { one } = await signsUp();
+      await ends(one.id);
+      const isDue = async (endedHours: number, checkedMinutes: number) => {
+        await stage.sql`update subscriptions set stopped_at = now() - ${endedHours} * interval '1 hour'
         where id = ${one.id}`;
-      await stage.sql`update sponsorships set checked_at = case
+        await stage.sql`update sponsorships set checked_at = case
         when subscription_id = ${one.id} then now() - ${checkedMinutes} * interval '1 minute'
         else now() end`;
-      return (await claimRentOut(stage.sql, 10)).length === 1;
-    };
-    t.equal(await isDue(0, 2), true, 'every minute at first');
-    t.equal(await isDue(10, 59), false);
-    t.equal(await isDue(10, 61), true, 'then after a tenth of the time since its end');
-    t.equal(await isDue(10_000, 24 * 60 - 1), false);
-    t.equal(await isDue(10_000, 24 * 60 + 1), true, 'once a day at least');
-  });
-});
+        return (await claimRentOut(stage.sql, 10)).length === 1;
+      };
+      t.equal(await isDue(0, 2), true, 'every minute at first');
+      t.equal(await isDue(10, 59), false);
+      t.equal(await isDue(10, 61), true, 'then after a tenth of the time since its end');
+      t.equal(await isDue(10_000, 24 * 60 - 1), false);
+      t.equal(await isDue(10_000, 24 * 60 + 1), true, 'once a day at least');
+    });
+  },
+);

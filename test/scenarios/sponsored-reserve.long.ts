@@ -11,7 +11,7 @@ import type { OfferMade } from '../fixtures/sponsor-stage.ts';
 
 const landed = (count: number) => Array<string>(count).fill('landed');
 
-void t.test('the reserve for leaving', async (t) => {
+void t.test('one address may use a fifth of the reserve for leaving', async (t) => {
   const on = await startSponsorScene(t);
   const { stage } = on;
   const [a, b] = [await on.plan(), await on.plan()];
@@ -23,8 +23,8 @@ void t.test('the reserve for leaving', async (t) => {
   const everybody: { one: Subscribed; made: OfferMade }[] = [];
   for (const one of await on.subscribes(...orders))
     everybody.push({ one, made: await on.cancelling(one) });
-  const crowd = (place: number) => everybody.slice(5 * place, 5 * place + 4);
-  const fifth = (place: number) => everybody[5 * place + 4]!;
+  const crowd = (index: number) => everybody.slice(5 * index, 5 * index + 4);
+  const fifth = (index: number) => everybody[5 * index + 4]!;
 
   await on.leave(...crowd(0));
   const bound = ((await on.usedForLeaving()) + (await on.fee(fifth(0).made))) * 5n;

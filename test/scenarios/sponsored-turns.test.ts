@@ -21,36 +21,40 @@ async function handsOver(on: SponsorScene, plan: Plan, address: string): Promise
   return made;
 }
 
-void t.test('an offer of another merchant and network is the next to be decided', async (t) => {
-  const on = await startSponsorScene(t);
-  const { decision, sponsor } = on;
-  const [ours, theirs] = [await on.plan(), await on.plan()];
-  const others = [theirs, await on.plan(), await on.plan(), await on.plan(), await on.plan()];
-  const floods: Record<string, (place: number) => [Plan, string]> = {
-    'of one address': () => [theirs, '10.1.0.1'],
-    'of one merchant at many addresses': (place) => [theirs, `10.2.0.${place}`],
-    'of one address at many merchants': (place) => [others[place % others.length]!, '10.3.0.1'],
-    'of one IPv6 network at many merchants': (place) => [
-      others[place % others.length]!,
-      `2001:db8:4:${place}::1`,
-    ],
-  };
-  let buyers = 0;
-  for (const [name, flood] of Object.entries(floods))
-    await t.test(name, async (t) => {
-      const handed = [];
-      for (let place = 0; place < 6; place += 1) handed.push(await handsOver(on, ...flood(place)));
-      t.ok(await sponsor.decide());
-      buyers += 1;
-      const honest = await handsOver(on, ours, `10.9.0.${buyers}`);
-      t.ok(await sponsor.decide());
-      t.equal(await decision(honest), 'open', 'it is the next one');
-      const waiting = (await Promise.all(handed.map(decision))).filter((one) => one === 'none');
-      t.equal(waiting.length, 5, 'the others wait');
-      await sponsor.turn(true);
-      t.notOk((await Promise.all(handed.map(decision))).includes('none'), 'all are decided');
-    });
-});
+void t.test(
+  'an offer of another merchant and network is decided before a flood of older offers',
+  async (t) => {
+    const on = await startSponsorScene(t);
+    const { decision, sponsor } = on;
+    const [ours, theirs] = [await on.plan(), await on.plan()];
+    const others = [theirs, await on.plan(), await on.plan(), await on.plan(), await on.plan()];
+    const floods: Record<string, (index: number) => [Plan, string]> = {
+      'of one address': () => [theirs, '10.1.0.1'],
+      'of one merchant at many addresses': (index) => [theirs, `10.2.0.${index}`],
+      'of one address at many merchants': (index) => [others[index % others.length]!, '10.3.0.1'],
+      'of one IPv6 network at many merchants': (index) => [
+        others[index % others.length]!,
+        `2001:db8:4:${index}::1`,
+      ],
+    };
+    let buyers = 0;
+    for (const [name, flood] of Object.entries(floods))
+      await t.test(name, async (t) => {
+        const handed = [];
+        for (let index = 0; index < 6; index += 1)
+          handed.push(await handsOver(on, ...flood(index)));
+        t.ok(await sponsor.decide());
+        buyers += 1;
+        const honest = await handsOver(on, ours, `10.9.0.${buyers}`);
+        t.ok(await sponsor.decide());
+        t.equal(await decision(honest), 'open', 'it is the next one');
+        const waiting = (await Promise.all(handed.map(decision))).filter((one) => one === 'none');
+        t.equal(waiting.length, 5, 'the others wait');
+        await sponsor.turn(true);
+        t.notOk((await Promise.all(handed.map(decision))).includes('none'), 'all are decided');
+      });
+  },
+);
 
 /** A buyer whose change of plan is put off: a refund of its payment is under way. */
 async function putOffScene(t: Parameters<typeof changeScene>[0]) {
@@ -68,7 +72,7 @@ async function putOffScene(t: Parameters<typeof changeScene>[0]) {
   return { stage, buyer, small, large, shown };
 }
 
-void t.test('sixty offers that are put off are skipped', async (t) => {
+void t.test('sixty deferred offers do not delay a new offer', async (t) => {
   const { stage, buyer, large, shown } = await putOffScene(t);
   const { sql } = stage;
   const copies: string[] = [];
@@ -114,7 +118,7 @@ void t.test('sixty offers that are put off are skipped', async (t) => {
   t.same(ends, [{ reason: 'lapsed' }]);
 });
 
-void t.test('a wallet has one undecided offer; it may ask for others', async (t) => {
+void t.test('a wallet hands over one offer at a time, and may request others', async (t) => {
   const on = await startSponsorScene(t);
   const { stage, sponsor } = on;
   const [one, other] = [on.order(await on.plan()), await on.plan()];
@@ -152,7 +156,7 @@ void t.test('a wallet has one undecided offer; it may ask for others', async (t)
   t.equal((await hand(late)).status, 409);
 });
 
-void t.test('one endpoint that is ahead does not end an undecided offer', async (t) => {
+void t.test('an endpoint that is ahead does not end an undecided offer', async (t) => {
   const on = await startSponsorScene(t);
   const { stage } = on;
   const { off } = await withTwoEndpoints(t, stage.api.deps.chain, stage.net.rpcUrl);
@@ -163,7 +167,7 @@ void t.test('one endpoint that is ahead does not end an undecided offer', async 
   t.equal((await stage.sign(second, one.wallet)).status, 409);
 });
 
-void t.test('a keeper may write look_at of an offer, and nothing else', async (t) => {
+void t.test('the keeper’s role may write only the column look_at of an offer', async (t) => {
   const on = await startSponsorScene(t);
   const { stage } = on;
   const { offerId } = await handsOver(on, await on.plan(), '10.1.0.1');

@@ -32,7 +32,7 @@ async function toggling(t: Test, count: number, rpc: Partial<Rpc> = {}) {
   });
   const sweep = new Sweep(parts.context, { sweepMinutes: 60 });
   const ids = wallets.map(({ id }) => id);
-  /** One round: the read after a top-up, then collecting until nothing is due. */
+  /** Runs one round: reads after a top-up, then collects until nothing is due. */
   const round = async () => {
     await sweep.readNow(ids);
     for (;;) {
@@ -66,7 +66,7 @@ async function toggling(t: Test, count: number, rpc: Partial<Rpc> = {}) {
 }
 
 void t.test(
-  'thirty top-ups of ten wallets make at most three failed transactions a wallet and one for each retry',
+  'thirty top-ups of ten wallets cause at most three failed transactions a wallet and one per retry',
   async (t) => {
     const { stage, wallets, set, round, failures, solOf } = await toggling(t, 10);
     const before = await solOf();

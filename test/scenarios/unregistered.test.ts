@@ -51,7 +51,7 @@ const rowsOf = (stage: ApiStage, buyer: Buyer) =>
     select id, external_id, status from subscriptions where subscriber_wallet = ${buyer.wallet}`;
 
 void t.test(
-  'a session whose page is gone is registered from the chain with its ids, and its wallet’s POST is 201',
+  'a session whose page is gone is registered from the chain with its ids, and the wallet’s POST gets 201',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
@@ -88,7 +88,7 @@ void t.test(
 );
 
 void t.test(
-  'a keeper that starts after the transaction landed registers what was offered, with or without a session',
+  'a keeper that starts after a landing registers the offered subscription, with or without a session',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan();
@@ -110,7 +110,7 @@ void t.test(
 );
 
 void t.test(
-  'what the service did not offer is listed, and registered once the app says registerUnclaimed',
+  'a subscription without an offer is listed, and registered once the app sets registerUnclaimed',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan();
@@ -139,7 +139,7 @@ void t.test(
 );
 
 void t.test(
-  'a subscription that was opened without an offer while no stream was open is listed',
+  'a subscription that was opened without an offer while no stream ran is listed',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan();
@@ -162,7 +162,7 @@ void t.test(
 );
 
 void t.test(
-  'offers of two customers fit the same account: neither is taken, and the wallet’s own registration decides',
+  'an account that fits offers of two customers waits for the wallet’s own registration',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan();
@@ -187,7 +187,7 @@ void t.test(
 );
 
 void t.test(
-  'what a wallet cancelled unregistered leaves the list; a force-cancelled account is not registered',
+  'a cancelled, unregistered account leaves the list; a force-cancelled one is not registered',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan();

@@ -40,23 +40,26 @@ async function scene(t: Test) {
   return { ...changes, small, large, third, merchant, keeper, first, decided, charged };
 }
 
-void t.test('the old subscription was cancelled at the end of its period', async (t) => {
-  const { stage, buyer, large, first, ask, merchant, decided, charged } = await scene(t);
-  await ask(first, large);
-  await buyer.cancel(first);
-  stage.passHours(1);
-  const amount = await charged(async () => {
-    await stage.open(large, buyer.keypair);
-    await decided(2);
-  });
-  t.equal(amount, 0n);
-  t.equal((await merchant.unregistered()).length, 1);
-  t.match(await rowsOf(stage, buyer), [{ id: first.id, status: 'active' }]);
-});
+void t.test(
+  'an unsigned change of a cancelled subscription does not register an account opened elsewhere',
+  async (t) => {
+    const { stage, buyer, large, first, ask, merchant, decided, charged } = await scene(t);
+    await ask(first, large);
+    await buyer.cancel(first);
+    stage.passHours(1);
+    const amount = await charged(async () => {
+      await stage.open(large, buyer.keypair);
+      await decided(2);
+    });
+    t.equal(amount, 0n);
+    t.equal((await merchant.unregistered()).length, 1);
+    t.match(await rowsOf(stage, buyer), [{ id: first.id, status: 'active' }]);
+  },
+);
 
 for (const registerUnclaimed of [false, true])
   void t.test(
-    `another change has replaced the old one, registerUnclaimed: ${registerUnclaimed}`,
+    `an unsigned change registers nothing after another change, registerUnclaimed: ${registerUnclaimed}`,
     async (t) => {
       const { stage, buyer, large, third, first, ask, change, ...rest } = await scene(t);
       const { merchant, decided, charged } = rest;
@@ -75,42 +78,48 @@ for (const registerUnclaimed of [false, true])
   );
 
 for (const isAsked of [false, true])
-  void t.test(`a replaced account is resumed, the change back asked for: ${isAsked}`, async (t) => {
-    const { stage, buyer, large, first, ask, change, resume, ...rest } = await scene(t);
-    const { merchant, decided, read } = rest;
-    const second = await change(first, large);
-    if (isAsked) await ask(second, first.plan);
-    await buyer.cancel(second);
-    await stage.quiet();
-    const { credit, paidThrough } = await read(second);
-    await resume(first);
-    await decided(3);
-    t.match(await read(second), { status: 'active', credit, paidThrough });
-    t.equal((await rowsOf(stage, buyer)).length, 2);
-    t.match(await merchant.unregistered(), [{ subscriptionPda: first.pda }]);
-  });
+  void t.test(
+    `a replaced account that is resumed stays replaced, the change back offered: ${isAsked}`,
+    async (t) => {
+      const { stage, buyer, large, first, ask, change, resume, ...rest } = await scene(t);
+      const { merchant, decided, read } = rest;
+      const second = await change(first, large);
+      if (isAsked) await ask(second, first.plan);
+      await buyer.cancel(second);
+      await stage.quiet();
+      const { credit, paidThrough } = await read(second);
+      await resume(first);
+      await decided(3);
+      t.match(await read(second), { status: 'active', credit, paidThrough });
+      t.equal((await rowsOf(stage, buyer)).length, 2);
+      t.match(await merchant.unregistered(), [{ subscriptionPda: first.pda }]);
+    },
+  );
 
-void t.test('a wallet signs the change with another blockhash and sends it itself', async (t) => {
-  const { stage, buyer, large, first, ask, read, newest, charged } = await scene(t);
-  const { transaction, today } = await ask(first, large);
-  const [offer] = await findOffers(stage.sql, buyer.wallet, { blockhash: '' });
-  await nextBlockhash(stage);
-  const { blockhash } = await stage.rpc.getLatestBlockhash();
-  const bytes = Buffer.from(transaction, 'base64');
-  const place = bytes.indexOf(bs58.decode(offer!.blockhash));
-  bytes.set(bs58.decode(blockhash), place);
-  const amount = await charged(async () => {
-    await stage.land(buyer.keypair, bytes.toString('base64'));
-    await registered(stage, buyer, 2);
-    await stage.quiet();
-  });
-  t.match(await read(await newest(large)), { replaces: first.id });
-  t.ok(amount - BigInt(today) < 1000n, `${amount} of ${today}`);
-});
+void t.test(
+  'a change that the wallet sends itself with another blockhash is registered as a change',
+  async (t) => {
+    const { stage, buyer, large, first, ask, read, newest, charged } = await scene(t);
+    const { transaction, today } = await ask(first, large);
+    const [offer] = await findOffers(stage.sql, buyer.wallet, { blockhash: '' });
+    await nextBlockhash(stage);
+    const { blockhash } = await stage.rpc.getLatestBlockhash();
+    const bytes = Buffer.from(transaction, 'base64');
+    const index = bytes.indexOf(bs58.decode(offer!.blockhash));
+    bytes.set(bs58.decode(blockhash), index);
+    const amount = await charged(async () => {
+      await stage.land(buyer.keypair, bytes.toString('base64'));
+      await registered(stage, buyer, 2);
+      await stage.quiet();
+    });
+    t.match(await read(await newest(large)), { replaces: first.id });
+    t.ok(amount - BigInt(today) < 1000n, `${amount} of ${today}`);
+  },
+);
 
 for (const isUsed of [false, true])
   void t.test(
-    `the wallet registers: standing names what is charged, its customer had a trial: ${isUsed}`,
+    `standing shows what a registration after an unsigned change costs, trial used: ${isUsed}`,
     async (t) => {
       const { stage, buyer, third, large, first, ask, change, keeper, charged } = await scene(t);
       if (isUsed) {

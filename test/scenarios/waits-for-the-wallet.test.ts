@@ -21,7 +21,7 @@ async function scene(t: Test, terms: object = { discount: { percentOff: 50 } }) 
 }
 
 void t.test(
-  'a change is offered, the account cancelled and resumed: the wait goes on',
+  'the wait for the wallet continues after a cancel and a resume of the account',
   async (t) => {
     const { stage, plan, session, buyer } = await scene(t);
     const { merchant: owner } = plan;
@@ -60,7 +60,7 @@ void t.test(
 );
 
 void t.test(
-  'an endpoint is five minutes behind: the wait lasts two minutes by the others',
+  'an endpoint that is five minutes behind does not shorten the wait for the wallet',
   async (t) => {
     const { stage, plan, session, buyer } = await scene(t);
     const pda = await stage.open(plan, buyer.keypair);
@@ -68,8 +68,8 @@ void t.test(
     const { context } = stage.parts({
       getMultipleAccounts: async (addresses, options) => {
         const found = await stage.rpc.getMultipleAccounts(addresses, options);
-        const accounts = found.accounts.map((account, place) => {
-          if (account === null || addresses[place] !== CLOCK_SYSVAR) return account;
+        const accounts = found.accounts.map((account, index) => {
+          if (account === null || addresses[index] !== CLOCK_SYSVAR) return account;
           const data = Buffer.from(account.data);
           data.writeBigInt64LE(data.readBigInt64LE(32) - 300n, 32);
           return { ...account, data };
@@ -92,7 +92,7 @@ void t.test(
 );
 
 void t.test(
-  'what the session leaves open stays as the merchant set it during the wait',
+  'settings of the merchant during the wait stay unless the wallet’s session sets them',
   async (t) => {
     const { stage, plan, merchant, session, buyer } = await scene(t, { trialHours: 48 });
     await stage.startKeeper();

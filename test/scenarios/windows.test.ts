@@ -35,7 +35,7 @@ function startOfWindow(stage: Stage): void {
 }
 
 void t.test(
-  'renewals of one window are collected at its end, together, whatever happens in it',
+  'renewals of one window are collected together at its end, despite restarts and notices',
   async (t) => {
     const stage = await startWindows(t);
     const plan = await stage.plan();
@@ -63,7 +63,7 @@ void t.test(
     await first.stop();
     // A restart and a second keeper.
     await Promise.all([stage.startKeeper(), stage.startKeeper()]);
-    // Each wallet's token account changes, and each subscription is read.
+    // Changes each wallet's token account, and reads each subscription.
     for (const { wallet } of subscriptions) stage.net.fund(wallet.address, { usdc: 77_000_000n });
     await stage.sql`
       update subscription_work set notices = notices + 1, due_at = ${new Date(stage.now() * 1000)}`;

@@ -114,7 +114,8 @@ export async function act(
   if (account === null || expired || !planRuns) return subscribeAnew(ground, player, sight);
   if (account.expiresAt !== 0n) return die < 50 ? resume(ground, player, sight) : 'waits';
   if (registration === undefined) {
-    // What was ended by force is registered only once its merchant has reinstated it.
+    // A subscription that was ended by force is registered only after its merchant has reinstated
+    // it.
     if (die < 30) return reinstateNewest(ground, sight.pda);
     return die < 70 ? register(ground, player) : cancel(ground, player, sight);
   }

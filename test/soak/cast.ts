@@ -64,9 +64,9 @@ const AMOUNTS = [9_990_000n, 24_999_999n, 99n, 1_000_000n, 4_200_000n, 15_000_00
 /** Hours of trial, by the period's: more than a period, and less. */
 const TRIALS: Readonly<Record<number, number>> = { 6: 9, 168: 12, 720: 12 };
 const FEES = [null, 250, null, 0, null, 33];
-/** One wallet in this number is fickle. */
+/** One of this many wallets is fickle. */
 const FICKLE_ONE_OF = 10;
-/** With --half-price, one in this number pays at most 40 % of its plan's amount. */
+/** With --half-price, one of this many wallets pays at most 40 % of its plan's amount. */
 const HALF_PRICE_ONE_OF = 3;
 /** SOL for fees and rents; payments that a wallet can make before it has to be topped up. */
 const LAMPORTS = 5_000_000_000;
@@ -78,13 +78,13 @@ export const PAYMENTS_FUNDED = 2000n;
  */
 export async function gatherMerchants(ground: Ground, random: Random): Promise<Offer[]> {
   const offers: Offer[] = [];
-  for (const [place, [periodHours]] of PERIODS.entries()) {
+  for (const [index, [periodHours]] of PERIODS.entries()) {
     const merchant = walletFromSeed(random.seed32());
-    const amount = AMOUNTS[place % AMOUNTS.length] ?? 1n;
+    const amount = AMOUNTS[index % AMOUNTS.length] ?? 1n;
     await ground.cheat('requestAirdrop', merchant.address, LAMPORTS);
     await ground.cheat('surfnet_setTokenAccount', merchant.address, ground.mint, { amount: 0 });
     const [{ appId }] = await ground.sql<[{ appId: string }]>`
-      with merchant as (insert into merchants (wallet, fee_bps) values (${merchant.address}, ${FEES[place] ?? null}) returning id)
+      with merchant as (insert into merchants (wallet, fee_bps) values (${merchant.address}, ${FEES[index] ?? null}) returning id)
       insert into apps (merchant_id, name, register_unclaimed)
         select id, 'soak', ${ground.pair !== undefined} from merchant returning id as app_id`;
     const plan = await publish(ground, { merchant, appId, periodHours, amount });
@@ -166,11 +166,11 @@ export async function gatherPlayers(
   count: number,
   random: Random,
 ): Promise<Player[]> {
-  const shares = PERIODS.flatMap(([, share], place) => Array<number>(share).fill(place));
+  const shares = PERIODS.flatMap(([, share], index) => Array<number>(share).fill(index));
   const players: Player[] = [];
-  for (let place = 0; place < count; place += 1) {
+  for (let index = 0; index < count; index += 1) {
     // The first few cover all periods.
-    const offer = offers[place < offers.length ? place : random.pick(shares)];
+    const offer = offers[index < offers.length ? index : random.pick(shares)];
     if (offer === undefined) throw new RangeError('a period without an offer');
     const wallet = walletFromSeed(random.seed32());
     await cheat('requestAirdrop', wallet.address, LAMPORTS);
@@ -180,8 +180,8 @@ export async function gatherPlayers(
       offer,
       plan: offer.plan,
       sponsored: random.below(8) === 0,
-      fickle: place % FICKLE_ONE_OF === 0,
-      isHalfPrice: pair !== undefined && place % HALF_PRICE_ONE_OF === 0,
+      fickle: index % FICKLE_ONE_OF === 0,
+      isHalfPrice: pair !== undefined && index % HALF_PRICE_ONE_OF === 0,
       busy: false,
     });
   }

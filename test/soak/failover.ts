@@ -33,7 +33,7 @@ export interface Lost {
   payments: number;
   events: number;
   registrations: number;
-  /** Of these registrations, by the outcome of the second one. */
+  /** Number of these registrations by the outcome of the second registration. */
   registeredAgain: Record<string, number>;
   /**
    * Times that a keeper held collection because the books lacked payments, and the differences that

@@ -108,7 +108,8 @@ export function createTrouble(ground: Ground): Trouble {
     },
     'keeper killed': (random) => {
       const [victim, afterMs] = [random.pick(keepers), random.below(500)];
-      // One that is down has nothing to lose: on a slow machine it would never come up.
+      // A keeper that is down is not killed again, because on a slow machine it would never come
+      // up.
       if (down.has(victim)) return;
       down.add(victim);
       begin('keeper killed', async () => {

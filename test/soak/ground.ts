@@ -54,7 +54,7 @@ export interface Ground {
   cheat: <T>(method: string, ...params: unknown[]) => Promise<T>;
   /** Resolves when it is up again, or at once. */
   killPostgres(): Promise<void> | void;
-  /** Where Postgres has a standby. */
+  /** The pair of servers, if Postgres has a standby. */
   pair: PostgresPair | undefined;
   /** Every plan that was ever published. */
   published: PublishedPlan[];
@@ -183,11 +183,11 @@ export async function startGround({
     closers.push(async () => {
       badNodes.close();
     });
-    const running = metricsPorts.map((port, place) => {
+    const running = metricsPorts.map((port, index) => {
       // Every other keeper prefers the node that lags.
-      const urls = place % 2 === 0 ? badNodes.urls : badNodes.urls.toReversed();
+      const urls = index % 2 === 0 ? badNodes.urls : badNodes.urls.toReversed();
       const own = { ...env, SOLANA_RPC_URL: urls.join(','), METRICS_PORT: String(port) };
-      return start(`keeper-${place + 1}`, ['keeper'], own, `http://127.0.0.1:${port}/readyz`);
+      return start(`keeper-${index + 1}`, ['keeper'], own, `http://127.0.0.1:${port}/readyz`);
     });
     await Promise.all(running.map((one) => one.ready()));
     return {

@@ -4,7 +4,7 @@ import { isLong } from '../fixtures/long.ts';
 import { TROUBLES } from './faults.ts';
 import { soak } from './soak.ts';
 
-/** Each is taken at least once. */
+/** Acts that the soak takes at least once. */
 const ACTS = [
   'poor after the read',
   'revoked after the read',

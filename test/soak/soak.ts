@@ -79,13 +79,13 @@ export interface Soak {
   /** Network fees per succeeded payment, including those of failed transactions. */
   lamportsPerPayment: number;
   events: Record<string, number>;
-  /** By status. */
+  /** Number of refunds by status. */
   refunds: Record<string, number>;
   /** Actions of wallets and merchants. */
   acts: Record<string, number>;
   /** Injected faults. */
   faults: Record<string, number>;
-  /** What the failovers lost; only with `halfPrice`. */
+  /** The losses of the failovers; only with `halfPrice`. */
   lost?: Lost;
   /**
    * Landed transactions of the stranger, by the form in which the keepers' endpoints return them.
@@ -97,7 +97,7 @@ export interface Soak {
   alerts: Record<string, number>;
   paymentsPerSecond: number;
   elapsedMs: number;
-  /** The part of it in which the machine was suspended. */
+  /** Part of the duration in which the machine was suspended. */
   sleptMs: number;
   /** Result of each check. */
   invariants: Record<string, boolean>;
@@ -306,7 +306,7 @@ async function findRefunds(ground: Ground, sleep: Sleep, ms: number): Promise<st
   await ground.cheat('localnet_mineBlocks', 40);
   const deadline = sleep.awake(Date.now()) + ms;
   for (;;) {
-    // They look for older ones less often: now is the time for all.
+    // Older refunds are looked for less often, so all refunds are made due now.
     const open = await stubborn(
       () => ground.sql<{ id: string; reference: string }[]>`
         update refunds set look_at = now() where status <> 'succeeded' returning id, reference`,

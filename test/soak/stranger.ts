@@ -175,8 +175,8 @@ export async function readKeeperLogs({ logDirectory, keepers, badNodes }: Ground
 }> {
   const named = new Set<string>();
   const alerts: Record<string, number> = {};
-  for (const place of keepers.keys()) {
-    const text = await readFile(join(logDirectory, `keeper-${place + 1}.log`), 'utf8');
+  for (const index of keepers.keys()) {
+    const text = await readFile(join(logDirectory, `keeper-${index + 1}.log`), 'utf8');
     for (const line of text.split('\n')) {
       const signature = /"signature":"(\w+)".*"msg":"transaction unreadable"/.exec(line)?.[1];
       if (signature !== undefined && badNodes.ails.has(signature)) named.add(signature);

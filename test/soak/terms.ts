@@ -118,7 +118,7 @@ async function discount(
   });
 }
 
-/** Of the newest payment, all that is left or a part. */
+/** Refunds the newest payment: all that is left of it, or a part. */
 async function refund(
   { sql, rpc, mint, refunded }: Ground,
   { wallet, offer: { merchant } }: Player,

@@ -88,13 +88,13 @@ function sound(): Harmed {
     ...pulls.map(() => 'payment_success' as const),
     'cancel_requested',
   ] as const;
-  const events = types.map((type, place) => ({
-    id: `event ${place}`,
+  const events = types.map((type, index) => ({
+    id: `event ${index}`,
     subscriptionId: 's',
-    sequence: BigInt(place + 1),
+    sequence: BigInt(index + 1),
     type,
     body: JSON.stringify({
-      data: { txSignature: pulls[place - 1]?.signature, subscriptionPda: 'pda' },
+      data: { txSignature: pulls[index - 1]?.signature, subscriptionPda: 'pda' },
     }),
   }));
   return {

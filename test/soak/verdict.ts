@@ -89,7 +89,7 @@ export interface Books {
   awake: (unixMs: number) => number;
 }
 
-/** Reads the data of the database and adds that of the witness. */
+/** Reads the data of the database, and adds the data of the witness. */
 export async function readBooks(
   ground: Ground,
   offers: readonly Offer[],

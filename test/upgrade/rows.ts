@@ -1,7 +1,7 @@
 // Rows of subscriptions that have ended, so that the tables that daemons write are large.
 import type { Sql } from '../../src/db/postgres/connect.ts';
 
-/** With a digit above 1 and seven more behind it, Base58 of 32 bytes. */
+/** With a digit above 1 and seven more characters behind it, this is the Base58 of 32 bytes. */
 const ADDRESS = '1'.repeat(26);
 const PLAN = `${ADDRESS}42222222`;
 const TABLES = ['subscriptions', 'subscription_work', 'payments', 'payment_attempts', 'events'];

@@ -15,7 +15,7 @@ if (!(await hasDebianPostgres())) {
   console.error(`There is no pg_basebackup in ${BINARIES}: install Debian's package postgresql.`);
   process.exit(1);
 }
-// So that the server ends with it.
+// Exits through process.exit(), so that the server ends too.
 for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => process.exit(1));
 const rows = Number(values.rows);
 const row = await playUpgrade({

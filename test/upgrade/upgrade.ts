@@ -27,7 +27,7 @@ export interface Upgraded extends Row {
   /** The longest wait of a daemon's statement for a lock, ms. */
   waitMs: number;
   waited: string;
-  /** Answers to reads, and those of 500 and above. */
+  /** Number of answers to reads. `failed` lists the answers with status 500 and above. */
   answered: number;
   failed: string[];
   /** Rows that the batches changed, in each table. */
@@ -89,7 +89,7 @@ export async function playUpgrade(settings: UpgradeSettings): Promise<Upgraded> 
   return { ...row, ...upgraded };
 }
 
-/** What must not be; empty if all is well. */
+/** Faults that must not occur; empty if there are none. */
 export function upgradeBreaches(row: Upgraded, rows: number): string[] {
   const { waitMs, waited, failed, changed, refused, refusal, serverErrors } = row;
   return [

@@ -19,7 +19,7 @@ export class LockWaits {
   readonly #stopping = new AbortController();
   #running: Promise<void> = Promise.resolve();
   longestMs = 0;
-  /** The statement that waited so long, and the one that it waited for. */
+  /** The statement that waited so long, and the statement that it waited for. */
   statement = '';
 
   constructor(ground: Ground<Database>) {

@@ -52,7 +52,7 @@ export interface Own {
   pausedAt: Date | null;
 }
 
-/** What a wallet was shown before it signed. */
+/** The terms that a wallet was shown before it signed. */
 interface Shown {
   what: string;
   pda: string;
@@ -329,7 +329,7 @@ export async function resume(walk: Walk, walker: Walker): Promise<Said> {
   const own = all[random.below(Math.min(2, all.length))]!;
   const isEnded = own.status === 'cancelled' || own.status === 'expired';
   const way = random.below(2);
-  // For an ended one the transaction is an offer to subscribe.
+  // For an ended subscription, the transaction is an offer to subscribe.
   if (isEnded || way === 0) await asks(walk, own.pda);
   const asked = await byWallet<Offer>(walk, walker, 'POST', `subscriptions/${own.id}/resume`, {});
   const about = `resumes ${isEnded ? 'an ended one' : 'a cancelled one'}`;

@@ -34,7 +34,7 @@ export interface Walker {
 export interface Walk {
   stage: SponsorStage;
   random: Random;
-  /** Whether a keeper registers what was opened without the service. */
+  /** Whether a keeper registers subscriptions that were opened without the service. */
   registerUnclaimed: boolean;
   appId: string;
   plans: Plan[];
@@ -43,15 +43,15 @@ export interface Walk {
   walkers: Walker[];
   keeper: Awaited<ReturnType<Stage['startKeeper']>> | undefined;
   asked: Asked[];
-  /** What happened, a line for each step. */
+  /** Log of the walk, one line for each step. */
   story: string[];
-  /** What was found wrong on the way. */
+  /** Faults that were found during the walk. */
   breaches: string[];
   /** Alerts of keepers that were stopped, by reason. */
   alerts: Record<string, number>;
 }
 
-/** What an act has done; undefined when there was nothing to do. */
+/** Description of what an act has done; undefined when there was nothing to do. */
 export type Said = string | undefined;
 
 export async function startWalk(
@@ -173,7 +173,7 @@ export async function asks(walk: Walk, subscriptionPda: string): Promise<void> {
   walk.asked.push({ subscriptionPda, at: await databaseNow(walk) });
 }
 
-/** Requests a route of the wallet. Throws for what the service must never answer. */
+/** Requests a route of the wallet. Throws for a response that the service must never give. */
 export const byWallet = <T = Record<string, unknown>>(
   { stage }: Walk,
   { token }: Walker,

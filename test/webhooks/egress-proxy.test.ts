@@ -78,7 +78,7 @@ const send = (client: WebhookClient, url: string) => {
   return client.post({ origin, path: pathname, headers: ['x-test', '1'], body: '{"a":1}' });
 };
 
-void t.test('requests arrive through the tunnel, which is used again', async (t) => {
+void t.test('requests go through the tunnel, which is reused', async (t) => {
   const receiver = await startReceiver(t);
   const proxy = await startEgressProxy(t, receiver.port);
   const authorized = proxy.url.replace('//', '//ada:p%40ss@');
@@ -94,7 +94,7 @@ void t.test('requests arrive through the tunnel, which is used again', async (t)
   t.same(proxy.asked, [{ target: '203.0.113.7:8080', credentials }], 'one tunnel');
 });
 
-void t.test('the guard judges a host before, and the proxy gets the judged address', async (t) => {
+void t.test('the guard checks a host first, and the proxy gets the checked address', async (t) => {
   const receiver = await startReceiver(t);
   const proxy = await startEgressProxy(t, receiver.port);
   const zone: Record<string, string[]> = {
@@ -136,22 +136,25 @@ void t.test('TLS is with the receiver: its certificate is checked for the host',
   t.match(proxy.asked, [{ target: '203.0.113.7:443' }]);
 });
 
-void t.test('a proxy that refuses, is gone or silent is the error proxy or timeout', async (t) => {
-  const receiver = await startReceiver(t);
-  const refusing = await startEgressProxy(t, receiver.port, () => 'refuse');
-  t.match(await send(sender(t, refusing.url), 'http://203.0.113.7/'), {
-    httpStatus: null,
-    error: 'proxy',
-    address: null,
-  });
-  t.match(await send(sender(t, 'http://127.0.0.1:1'), 'http://203.0.113.7/'), { error: 'proxy' });
-  const silent = await startEgressProxy(t, receiver.port, () => 'silent');
-  const answer = await send(sender(t, silent.url), 'http://203.0.113.7/');
-  t.match(answer.error, /^(proxy|timeout)$/);
-  t.equal(receiver.requests.length, 0);
-});
+void t.test(
+  'a proxy that refuses, is gone or hangs gives the error proxy or timeout',
+  async (t) => {
+    const receiver = await startReceiver(t);
+    const refusing = await startEgressProxy(t, receiver.port, () => 'refuse');
+    t.match(await send(sender(t, refusing.url), 'http://203.0.113.7/'), {
+      httpStatus: null,
+      error: 'proxy',
+      address: null,
+    });
+    t.match(await send(sender(t, 'http://127.0.0.1:1'), 'http://203.0.113.7/'), { error: 'proxy' });
+    const silent = await startEgressProxy(t, receiver.port, () => 'silent');
+    const answer = await send(sender(t, silent.url), 'http://203.0.113.7/');
+    t.match(answer.error, /^(proxy|timeout)$/);
+    t.equal(receiver.requests.length, 0);
+  },
+);
 
-void t.test('an address that the proxy does not reach is followed by the next', async (t) => {
+void t.test('after an address that the proxy cannot reach the next one is tried', async (t) => {
   const receiver = await startReceiver(t);
   const proxy = await startEgressProxy(t, receiver.port, (target) =>
     target.startsWith('198.51.100.1:') ? 'refuse' : 'connect',
@@ -161,7 +164,7 @@ void t.test('an address that the proxy does not reach is followed by the next', 
   t.match(await send(client, 'http://two.test/'), { httpStatus: 200, address: '198.51.100.2' });
 });
 
-void t.test('an address at which the proxy hangs is followed by the next', async (t) => {
+void t.test('after an address at which the proxy hangs the next one is tried', async (t) => {
   const receiver = await startReceiver(t);
   const proxy = await startEgressProxy(t, receiver.port, (target) =>
     target.startsWith('198.51.100.1:') ? 'silent' : 'connect',

@@ -11,7 +11,7 @@ import { createSsrfGuard, type SsrfGuardOptions } from '../../src/webhooks/ssrf-
 import { startNameServer } from '../fixtures/name-server.ts';
 import { startReceiver, status } from '../fixtures/receiver.ts';
 
-// Those that wait for the deadline do so side by side.
+// The tests that wait for the deadline run side by side.
 t.jobs = 8;
 const besides = { buffered: true };
 
@@ -114,13 +114,17 @@ void t.test('a status line that drips, one byte each 200 ms, is cut at 5 s', bes
   t.match(await cutAtDeadline(t, url), { httpStatus: null, error: 'timeout' });
 });
 
-void t.test('the status line counts when headers drip until 5 s are over', besides, async (t) => {
-  const { url } = await rawServer(t, (socket) => {
-    socket.write('HTTP/1.1 200 OK\r\n');
-    void drip(socket, 'x-padding: much too slow to be complete\r\n\r\n');
-  });
-  t.match(await cutAtDeadline(t, url), { httpStatus: 200, error: null });
-});
+void t.test(
+  'the status counts if headers still arrive when the 5 s are over',
+  besides,
+  async (t) => {
+    const { url } = await rawServer(t, (socket) => {
+      socket.write('HTTP/1.1 200 OK\r\n');
+      void drip(socket, 'x-padding: much too slow to be complete\r\n\r\n');
+    });
+    t.match(await cutAtDeadline(t, url), { httpStatus: 200, error: null });
+  },
+);
 
 void t.test(
   'a body that drips, one byte each 200 ms, is cut at 5 s, and its status counts',
@@ -198,7 +202,7 @@ void t.test(
   },
 );
 
-void t.test('NUL and invalid UTF-8 come through as they are', besides, async (t) => {
+void t.test('NUL and invalid UTF-8 in a response are stored unchanged', besides, async (t) => {
   const bytes = Buffer.from([0, 0xff, 0xfe, 0xc3, 0x28, 0, 0xed, 0xa0, 0x80]);
   const url = await httpServer(t, (request, response) => {
     request.resume();
@@ -207,7 +211,7 @@ void t.test('NUL and invalid UTF-8 come through as they are', besides, async (t)
   t.same((await send(sender(t), url)).response, bytes);
 });
 
-void t.test('a server that resets gets the request once', besides, async (t) => {
+void t.test('a request that the server resets is not sent again', besides, async (t) => {
   const server = await rawServer(t, (socket) => socket.resetAndDestroy());
   t.match(await send(sender(t), server.url), { httpStatus: null, error: 'reset' });
   await delay(100);
@@ -215,12 +219,16 @@ void t.test('a server that resets gets the request once', besides, async (t) => 
   t.equal(server.connections(), 1);
 });
 
-void t.test('a server that closes without an answer gets the request once', besides, async (t) => {
-  const server = await rawServer(t, (socket) => socket.end());
-  t.match(await send(sender(t), server.url), { httpStatus: null, error: 'reset' });
-  await delay(100);
-  t.equal(server.requests(), 1);
-});
+void t.test(
+  'a request whose connection closes without an answer is not sent again',
+  besides,
+  async (t) => {
+    const server = await rawServer(t, (socket) => socket.end());
+    t.match(await send(sender(t), server.url), { httpStatus: null, error: 'reset' });
+    await delay(100);
+    t.equal(server.requests(), 1);
+  },
+);
 
 void t.test('a response that is not HTTP is a protocol error', besides, async (t) => {
   const server = await rawServer(t, (socket) => socket.end('220 mail.example ESMTP\r\n'));
@@ -243,14 +251,18 @@ for (const [name, head, httpStatus] of [
     201,
   ],
 ] as const) {
-  void t.test(`the status line decides: ${name}`, besides, async (t) => {
-    const server = await rawServer(t, (socket) => socket.end(`${head}ok`));
-    const client = sender(t);
-    t.match(await send(client, server.url), { httpStatus, error: null });
-    t.match(await send(client, server.url), { httpStatus, error: null });
-    t.equal(server.connections(), 2, 'the connection is not used again');
-    t.equal(server.requests(), 2);
-  });
+  void t.test(
+    `a response whose status line is read ends the connection: ${name}`,
+    besides,
+    async (t) => {
+      const server = await rawServer(t, (socket) => socket.end(`${head}ok`));
+      const client = sender(t);
+      t.match(await send(client, server.url), { httpStatus, error: null });
+      t.match(await send(client, server.url), { httpStatus, error: null });
+      t.equal(server.connections(), 2, 'the connection is not used again');
+      t.equal(server.requests(), 2);
+    },
+  );
 }
 
 for (const [name, head, error] of [
@@ -258,14 +270,14 @@ for (const [name, head, error] of [
   ['one of another protocol', lines('ICY 200 OK', 'x: y'), 'protocol'],
   ['one with a status of two digits', lines('HTTP/1.1 20 OK', 'x: y'), 'protocol'],
 ] as const) {
-  void t.test(`no status line: ${name}`, besides, async (t) => {
+  void t.test(`a response without a valid status line fails: ${name}`, besides, async (t) => {
     const server = await rawServer(t, (socket) => socket.end(head));
     t.match(await send(sender(t), server.url), { httpStatus: null, error, response: null });
   });
 }
 
 void t.test(
-  'a reused connection that ends after the first byte of an answer gets no second request',
+  'a reused connection that ends after the first byte of an answer causes no second request',
   besides,
   async (t) => {
     let answers = 0;
@@ -282,7 +294,7 @@ void t.test(
   },
 );
 
-void t.test('the second connection of a request is the last one', besides, async (t) => {
+void t.test('a request is sent on at most two connections', besides, async (t) => {
   let answers = 0;
   const server = await rawServer(t, (socket) => {
     answers += 1;
@@ -295,7 +307,7 @@ void t.test('the second connection of a request is the last one', besides, async
   t.match([server.connections(), server.requests()], [2, 3]);
 });
 
-void t.test('an informational answer is not the answer', besides, async (t) => {
+void t.test('an informational (1xx) response does not end the request', besides, async (t) => {
   const server = await rawServer(t, (socket) =>
     socket.write('HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n'),
   );
@@ -319,15 +331,19 @@ void t.test(
   },
 );
 
-void t.test('a connection that was closed while idle is no failure', besides, async (t) => {
-  const receiver = await startReceiver(t, (response) =>
-    response.writeHead(200, { connection: 'close' }).end('ok'),
-  );
-  const client = sender(t);
-  for (let round = 0; round < 5; round += 1)
-    t.equal((await send(client, receiver.url)).httpStatus, 200);
-  t.equal(receiver.requests.length, 5);
-});
+void t.test(
+  'a connection that the server closed while idle is not a failure',
+  besides,
+  async (t) => {
+    const receiver = await startReceiver(t, (response) =>
+      response.writeHead(200, { connection: 'close' }).end('ok'),
+    );
+    const client = sender(t);
+    for (let round = 0; round < 5; round += 1)
+      t.equal((await send(client, receiver.url)).httpStatus, 200);
+    t.equal(receiver.requests.length, 5);
+  },
+);
 
 void t.test(
   'refused connections and names without an address have different errors',
@@ -349,7 +365,7 @@ void t.test(
   },
 );
 
-void t.test('the guard refuses before any connection is made', besides, async (t) => {
+void t.test('the address guard refuses before any connection is made', besides, async (t) => {
   const receiver = await startReceiver(t);
   const nameServers = [await startNameServer(t, () => ['127.0.0.1'])];
   const client = sender(t, { enabled: true, nameServers });
@@ -366,7 +382,7 @@ void t.test('the guard refuses before any connection is made', besides, async (t
 });
 
 void t.test(
-  'the vetted address is the one that is connected to; each connection resolves the name and vets it again',
+  'each connection resolves the name again and connects only to the checked address',
   besides,
   async (t) => {
     const receiver = await startReceiver(t, (response) =>

@@ -52,7 +52,7 @@ void t.test(
   },
 );
 
-void t.test('a ping is signed with the time that it is given, not this process’s', async (t) => {
+void t.test('a ping is signed with the given time, not with this process’s clock', async (t) => {
   const receiver = await startReceiver(t, status(200));
   const now = Date.UTC(2020, 0, 1);
   await sendPing({ config: open, appId: 'a', webhookId: 'w', url: receiver.url, secret, now });

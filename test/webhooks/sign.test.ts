@@ -93,7 +93,7 @@ void t.test(
   },
 );
 
-void t.test('headers are those of docs/contract.md', async (t) => {
+void t.test('the signature headers are those of docs/contract.md', async (t) => {
   const headers = sign(generateWebhookSecret(), Buffer.from('{}'), 1_700_000_000);
   t.equal(headers['content-type'], 'application/json');
   t.match(headers['x-service-signature'], /^sha256=[0-9a-f]{64}$/);

@@ -36,7 +36,7 @@ function compare(t: Test, words: object, english: Map<string, string>): void {
   }
 }
 
-void t.test('each language has a catalogue', async (t) => {
+void t.test('each language has a catalogue of texts', async (t) => {
   const files = await readdir(new URL('../../src/words/', import.meta.url));
   const found = files.filter((name) => name.endsWith('.json'));
   t.same(
@@ -52,9 +52,12 @@ for (const [code, catalogue] of Object.entries(catalogues))
     compare(t, catalogue, texts(catalogues.en));
   });
 
-void t.test('a period is said as one that repeats, and an account by one name', async (t) => {
-  const { de, fr, ja } = catalogues;
-  for (const text of Object.values(de.pages.period.per)) t.match(text, /^(pro|alle) /);
-  for (const text of Object.values(fr.pages.period.per)) t.notMatch(text, /^pour /);
-  t.notMatch(JSON.stringify(ja), '口座');
-});
+void t.test(
+  'German and French state periods as recurring, and Japanese has one word for an account',
+  async (t) => {
+    const { de, fr, ja } = catalogues;
+    for (const text of Object.values(de.pages.period.per)) t.match(text, /^(pro|alle) /);
+    for (const text of Object.values(fr.pages.period.per)) t.notMatch(text, /^pour /);
+    t.notMatch(JSON.stringify(ja), '口座');
+  },
+);

@@ -37,10 +37,10 @@ function bytesOf(text: string): Uint8Array | undefined {
 function remembered<T>(known: Map<string, T>, maxEntries: number, key: string, make: () => T): T {
   const found = known.get(key);
   if (found !== undefined) return found;
-  const made = make();
+  const value = make();
   if (known.size >= maxEntries) known.clear();
-  known.set(key, made);
-  return made;
+  known.set(key, value);
+  return value;
 }
 
 /**

@@ -199,7 +199,7 @@ function programFailure(
   { subscriberAccount }: PullContext,
   detail: string,
 ): PullFailure {
-  const ours = (reason: OursReason): PullFailure => ({ kind: 'ours', reason, detail });
+  const oursFor = (reason: OursReason): PullFailure => ({ kind: 'ours', reason, detail });
   switch (code) {
     case 400:
       return { kind: 'already_collected' };
@@ -224,23 +224,23 @@ function programFailure(
       if (subscriberAccount === undefined) return { kind: 'unknown', detail };
       return subscriberAccount === null
         ? { kind: 'subscriber', reason: 'account_closed' }
-        : ours('receiver_account_missing');
+        : oursFor('receiver_account_missing');
     case 130:
-      return ours('not_a_puller');
+      return oursFor('not_a_puller');
     case 506:
-      return ours('destination_refused');
+      return oursFor('destination_refused');
     case 105:
     case 109:
     case 125:
     case 505:
-      return ours('wrong_program_or_mint');
+      return oursFor('wrong_program_or_mint');
     case 407:
-      return ours('clock_behind');
+      return oursFor('clock_behind');
     case 133:
     case 134:
-      return ours('version');
+      return oursFor('version');
     default:
-      return PROGRAM_ERRORS.has(code) ? ours('malformed') : { kind: 'unknown', detail };
+      return PROGRAM_ERRORS.has(code) ? oursFor('malformed') : { kind: 'unknown', detail };
   }
 }
 

@@ -98,7 +98,7 @@ export function programEvents(transaction: ExecutedTransaction, programId: strin
   const events: ProgramEvent[] = [];
   for (const [index, inner] of [...transaction.inner].sort(([a], [b]) => a - b)) {
     const outer = transaction.instructions[index];
-    inner.forEach((call, place) => {
+    inner.forEach((call, innerIndex) => {
       if (
         call.programId !== programId ||
         call.accounts.length !== 1 ||
@@ -106,7 +106,7 @@ export function programEvents(transaction: ExecutedTransaction, programId: strin
       )
         return;
       if (!call.data.subarray(0, TAG.length).equals(TAG)) return;
-      if (callerOf(inner, place, outer)?.programId !== programId) return;
+      if (callerOf(inner, innerIndex, outer)?.programId !== programId) return;
       const event = decodeEvent(call.data);
       if (event !== null) events.push({ ...event, instruction: index });
     });
@@ -115,18 +115,18 @@ export function programEvents(transaction: ExecutedTransaction, programId: strin
 }
 
 /**
- * Returns the instruction that called `inner[place]`. At stack height 2 the caller is the top-level
+ * Returns the instruction that called `inner[index]`. At stack height 2 the caller is the top-level
  * instruction `outer`. At a greater height the caller is the nearest earlier inner instruction
  * whose stack height is lower by one. If the stack height is unknown, returns `outer`.
  */
 function callerOf(
   inner: readonly ExecutedInstruction[],
-  place: number,
+  index: number,
   outer: ExecutedInstruction | undefined,
 ): ExecutedInstruction | undefined {
-  const height = inner[place]?.stackHeight ?? null;
+  const height = inner[index]?.stackHeight ?? null;
   if (height === null || height === 2) return outer;
-  return inner.slice(0, place).findLast((call) => call.stackHeight === height - 1);
+  return inner.slice(0, index).findLast((call) => call.stackHeight === height - 1);
 }
 
 type Decoded<E = ProgramEvent> = E extends unknown ? Omit<E, 'instruction'> : never;

@@ -46,7 +46,7 @@ export function periodSeconds(periodHours: bigint): bigint {
 /**
  * Whether two readings are of one account, with periods of `length` seconds: they have the same
  * init_id and the same period boundaries. An account that was closed and opened again at the
- * address has others.
+ * address has other values.
  */
 export function isSameAccount(a: AccountIdentity, b: AccountIdentity, length: bigint): boolean {
   return a.initId === b.initId && (a.periodStart - b.periodStart) % length === 0n;

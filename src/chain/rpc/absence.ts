@@ -30,10 +30,10 @@ export async function witnessAbsence(
   const isGone = (account: ChainAccount | null | undefined) =>
     account === null || (account !== undefined && isClosed(account));
   const goneAt = addresses.map(
-    (_, place) => responses.filter(({ accounts }) => isGone(accounts[place])).length,
+    (_, index) => responses.filter(({ accounts }) => isGone(accounts[index])).length,
   );
   const where = (holds: (gone: number) => boolean) =>
-    new Set(addresses.filter((_, place) => holds(goneAt[place] ?? 0)));
+    new Set(addresses.filter((_, index) => holds(goneAt[index] ?? 0)));
   return {
     absent: where((gone) => gone === responses.length),
     disputed: where((gone) => gone > 0 && gone < responses.length),
@@ -96,6 +96,7 @@ const MASS_DELAY_MS = 86_400_000;
  * attempts, runs every 5 minutes.
  */
 const FORGOTTEN_MS = 600_000;
+/** Minimum time between two alarms of one kind. */
 const ALARM_MS = 3_600_000;
 
 interface Suspect {
@@ -162,10 +163,10 @@ class Judge implements AbsenceJudge {
       this.#suspects.delete(address);
       return;
     }
-    const known = this.#suspects.get(address);
-    const isMissingStill = known !== undefined && now - known.lastMissedAt <= FORGOTTEN_MS;
-    const since = isMissingStill ? known.since : now;
-    const delayedUntil = known?.delayedUntil ?? -Infinity;
+    const suspect = this.#suspects.get(address);
+    const isMissingStill = suspect !== undefined && now - suspect.lastMissedAt <= FORGOTTEN_MS;
+    const since = isMissingStill ? suspect.since : now;
+    const delayedUntil = suspect?.delayedUntil ?? -Infinity;
     this.#suspects.set(address, { since, lastMissedAt: now, delayedUntil });
     if (disputed.has(address) && now - since >= DISPUTE_MS)
       this.#alarm('endpoints_disagree', disputed.size, now);

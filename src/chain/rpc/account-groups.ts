@@ -24,7 +24,7 @@ export async function readAccountGroups(
   const read = batches(groups).map(async (batch) => {
     const addresses = [...new Set(batch.flat())];
     const { slot, accounts } = await rpc.getMultipleAccounts(addresses, options);
-    const found = new Map(addresses.map((address, place) => [address, accounts[place] ?? null]));
+    const found = new Map(addresses.map((address, index) => [address, accounts[index] ?? null]));
     return batch.map((group) => ({
       slot,
       accounts: group.map((address) => found.get(address) ?? null),

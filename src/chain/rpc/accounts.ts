@@ -96,7 +96,7 @@ async function accountsEverywhere(
   });
   const merge = (one: AccountsAnswer, other: AccountsAnswer) => ({
     slot: oldestSlot([one, other]),
-    accounts: one.accounts.map((account, place) => account ?? other.accounts[place] ?? null),
+    accounts: one.accounts.map((account, index) => account ?? other.accounts[index] ?? null),
   });
   return [...perHost(answers, merge)];
 }
@@ -131,8 +131,8 @@ export function accountMethods(
   /** If the Clock account is among the accounts, checks its time. */
   const checkClock =
     (addresses: readonly string[]) => (found: readonly (ChainAccount | null)[]) => {
-      const place = addresses.indexOf(CLOCK_SYSVAR);
-      if (place >= 0) clockOf(found[place]);
+      const index = addresses.indexOf(CLOCK_SYSVAR);
+      if (index >= 0) clockOf(found[index]);
     };
 
   async function accountsAt<T>(

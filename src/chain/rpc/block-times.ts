@@ -22,7 +22,7 @@ interface Learnt {
 export function createBlockTimes(
   rpc: Pick<Rpc, 'getBlockTime'>,
 ): (slots: readonly bigint[]) => Promise<ReadonlyMap<bigint, bigint>> {
-  const known = new Map<bigint, bigint>();
+  const timeBySlot = new Map<bigint, bigint>();
 
   /**
    * Returns the time of the block in this slot, or null when no endpoint returns the time. If no
@@ -41,7 +41,7 @@ export function createBlockTimes(
   }
 
   async function timeOf(slot: bigint, learnt: Learnt): Promise<bigint | null> {
-    const time = learnt.times.get(slot) ?? known.get(slot) ?? (await ask(slot, learnt));
+    const time = learnt.times.get(slot) ?? timeBySlot.get(slot) ?? (await ask(slot, learnt));
     if (time !== null) learnt.times.set(slot, time);
     return time;
   }
@@ -70,10 +70,10 @@ export function createBlockTimes(
       [...new Set(slots)].sort((a, b) => (a < b ? -1 : 1)),
       learnt,
     );
-    // Concurrent batches share the cache `known`. Clearing the cache here is safe, because each
-    // batch keeps its own copy of the times that it needs.
-    if (known.size >= MAX_KNOWN) known.clear();
-    for (const [slot, time] of learnt.times) known.set(slot, time);
+    // Concurrent batches share the cache `timeBySlot`. Clearing the cache here is safe, because
+    // each batch keeps its own copy of the times that it needs.
+    if (timeBySlot.size >= MAX_KNOWN) timeBySlot.clear();
+    for (const [slot, time] of learnt.times) timeBySlot.set(slot, time);
     return learnt.times;
   };
 }

@@ -29,8 +29,8 @@ export const BLOCKHASH_LIFE = 150n;
 const MAX_BLOCKHASHES = 64;
 const BLOCKHASHES_AT_ONCE = 8;
 /**
- * After this many slots an endpoint is asked about a blockhash whatever block heights were named: a
- * wrong height then only delays the question.
+ * After this many slots an endpoint is asked about a blockhash even if its last valid block height
+ * is not reached, so that a wrong height only delays the check.
  */
 const MAX_LIFE_SLOTS = 600n;
 
@@ -52,8 +52,8 @@ async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<L
   const ends = lifetimes.map((one): LifetimeResponse['ends'][number] =>
     isPast(one) ? undefined : 'live',
   );
-  const past = [...lifetimes.entries()].filter(([place]) => ends[place] === undefined);
-  await each(past.slice(0, MAX_BLOCKHASHES), BLOCKHASHES_AT_ONCE, async ([place, one]) => {
+  const past = [...lifetimes.entries()].filter(([index]) => ends[index] === undefined);
+  await each(past.slice(0, MAX_BLOCKHASHES), BLOCKHASHES_AT_ONCE, async ([index, one]) => {
     const { blockhash, slot: since } = one;
     const isValidAt = (commitment: Commitment) => {
       const config = { commitment, ...(since > 0n && { minContextSlot: Number(since) }) };
@@ -64,7 +64,7 @@ async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<L
     try {
       const { value, slot: seenAt } = await isValidAt('finalized');
       const isLive = value || (await isValidAt('processed')).value;
-      ends[place] = isLive ? 'live' : seenAt;
+      ends[index] = isLive ? 'live' : seenAt;
     } catch (error) {
       if (!(error instanceof EndpointFailure || error instanceof RpcError)) throw error;
     }
@@ -77,8 +77,8 @@ async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<L
  * the host.
  */
 function mergeLifetimes(one: LifetimeResponse, other: LifetimeResponse): LifetimeResponse {
-  const merged = one.ends.map((end, place) => {
-    const otherEnd = other.ends[place];
+  const merged = one.ends.map((end, index) => {
+    const otherEnd = other.ends[index];
     if (end === 'live' || otherEnd === 'live') return 'live';
     if (end === undefined || otherEnd === undefined) return end ?? otherEnd;
     return end < otherEnd ? end : otherEnd;

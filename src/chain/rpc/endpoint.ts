@@ -291,12 +291,12 @@ const LAG_TOLERANCE = 2;
  */
 export function ranked(endpoints: readonly RpcEndpoint[], now: number): RpcEndpoint[] {
   return endpoints
-    .map((endpoint, place) => {
+    .map((endpoint, index) => {
       const wait = endpoint.delay(now);
       return {
         endpoint,
         group: groupOf(wait, endpoint.down(now)),
-        cost: place * PREFERENCE_MS + costOf(endpoint) + wait,
+        cost: index * PREFERENCE_MS + costOf(endpoint) + wait,
       };
     })
     .sort((a, b) => a.group - b.group || a.cost - b.cost)

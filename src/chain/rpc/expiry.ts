@@ -21,8 +21,8 @@ export const lifetimeKey = ({ blockhash, lastValidBlockHeight, slot }: Lifetime)
 /**
  * Maximum lag (slots) of an endpoint behind the most advanced endpoint. An endpoint with a larger
  * lag cannot show that a blockhash is still valid, nor that one has expired: it may not know it
- * yet. The lead of an endpoint that chain/rpc/trusted-slots.ts believes is smaller, so a wrong lead
- * silences no other endpoint.
+ * yet. chain/rpc/trusted-slots.ts allows only smaller leads, so one wrong endpoint cannot make the
+ * others count as lagging.
  */
 const MAX_BEHIND = 600n;
 
@@ -34,9 +34,9 @@ export function currentOf<T extends { readonly slot: bigint }>(responses: readon
 
 /**
  * Returns the expired lifetimes by `lifetimeKey`. A lifetime has expired if more endpoints report
- * that it expired than report `live` (`LifetimeResponse.ends`): one of three endpoints that reports
- * every blockhash as live does not stop all expiries. The reports of an endpoint are ignored if it
- * lags by more than MAX_BEHIND slots. Throws RpcUnreachable or RpcError when no endpoint responds.
+ * that it expired than report `live` (`LifetimeResponse.ends`), so that one wrong endpoint of three
+ * cannot prevent all expiries. The reports of an endpoint are ignored if it lags by more than
+ * MAX_BEHIND slots. Throws RpcUnreachable or RpcError when no endpoint responds.
  */
 export async function witnessExpiry(
   rpc: Pick<Rpc, 'getLifetimesEverywhere'>,
@@ -45,10 +45,10 @@ export async function witnessExpiry(
   const distinct = [...new Map(lifetimes.map((one) => [lifetimeKey(one), one]))];
   if (distinct.length === 0) return new Map();
   const current = currentOf(await rpc.getLifetimesEverywhere(distinct.map(([, one]) => one)));
-  const dead = distinct.flatMap(([key], place): [string, Expiry][] => {
-    const told = current.map(({ ends }) => ends[place]);
-    const live = told.filter((end) => end === 'live').length;
-    const slots = told.filter((end) => typeof end === 'bigint');
+  const dead = distinct.flatMap(([key], index): [string, Expiry][] => {
+    const reported = current.map(({ ends }) => ends[index]);
+    const live = reported.filter((end) => end === 'live').length;
+    const slots = reported.filter((end) => typeof end === 'bigint');
     if (slots.length <= live) return [];
     const slot = slots.reduce((low, one) => (one < low ? one : low));
     return [[key, { witnesses: slots.length, slot }]];

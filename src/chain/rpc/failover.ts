@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Log } from '../../log.ts';
 import type { ObservedRequest } from './call-errors.ts';
 import { errorOfAll, outcomeOf, tooSlow } from './call-errors.ts';
-import { EndpointPlaces } from './endpoint-places.ts';
+import { EndpointPlaces } from './endpoint-slots.ts';
 import { ranked, type EndpointHealth, RpcEndpoint } from './endpoint.ts';
 import { EndpointFailure, isUnreadable, lacksData, RpcUnreachable } from './errors.ts';
 import { createRateLimit, createRateLimitWithin, type Rate } from './rate-limit.ts';
@@ -59,6 +59,7 @@ export interface AskOptions {
 }
 
 const DEFAULT_TIMEOUT_MS = 10_000;
+/** Default of `probeMs`. */
 const DEFAULT_PROBE_MS = 15_000;
 export class Failover {
   readonly #options: FailoverOptions;
@@ -82,8 +83,8 @@ export class Failover {
     // is too low.
     setMaxListeners(0, this.#closing.signal);
     this.#timeoutMs = timeoutMs;
-    this.#endpoints = urls.map((url, place) => {
-      const other = within === undefined ? undefined : within.#endpoints[place]?.rateLimit;
+    this.#endpoints = urls.map((url, index) => {
+      const other = within === undefined ? undefined : within.#endpoints[index]?.rateLimit;
       const rateLimit =
         other === undefined ? createRateLimit(requestsPerSecond) : createRateLimitWithin(other);
       return new RpcEndpoint(url, { timeoutMs, rateLimit });
@@ -180,15 +181,15 @@ export class Failover {
   /**
    * Runs `work` for every URL that is up and within its rate limit. `work` may make several calls,
    * and gets the host and port of its URL. Returns the results of the URLs at which all calls
-   * succeeded. If no URL succeeds, throws an error that names the work as `what`.
+   * succeeded. If no URL succeeds, throws an error that names the work as `workName`.
    */
-  async callEach<T>(what: string, work: (ask: Ask, host: string) => Promise<T>): Promise<T[]> {
+  async callEach<T>(workName: string, work: (ask: Ask, host: string) => Promise<T>): Promise<T[]> {
     const settled = await Promise.allSettled(this.#ready().map(({ ask, host }) => work(ask, host)));
     const results = settled.filter((one) => one.status === 'fulfilled').map(({ value }) => value);
     const reasons = settled
       .filter((one) => one.status === 'rejected')
       .map(({ reason }) => reason as unknown);
-    if (results.length === 0) throw errorOfAll(what, reasons);
+    if (results.length === 0) throw errorOfAll(workName, reasons);
     return results;
   }
 
@@ -242,8 +243,8 @@ export class Failover {
     // The request has to count against the rate limit at once. During an await, other calls could
     // choose the same endpoint and exceed its limit. Therefore this method awaits only if the
     // endpoints' slots are not known yet.
-    const known = this.#places.known();
-    if (known !== undefined) await known;
+    const slotsRead = this.#places.known();
+    if (slotsRead !== undefined) await slotsRead;
     const judge = (result: unknown) => {
       this.#places.check(endpoint, result);
       return read(result);

@@ -46,9 +46,9 @@ export function isSentAgain(
 }
 
 /** Records a send that begins now. */
-export function markSent(one: Pick<Followed, 'sends' | 'sentAt'>): void {
-  one.sends += 1;
-  one.sentAt = performance.now();
+export function markSent(transaction: Pick<Followed, 'sends' | 'sentAt'>): void {
+  transaction.sends += 1;
+  transaction.sentAt = performance.now();
 }
 
 /** The newest root of the streaming node. This slot is finalized or will soon be finalized. */
@@ -88,9 +88,9 @@ export async function pollStatuses(
     const signatures = batch.map(({ signature }) => signature);
     const { statuses, slot } = await rpc.getSignatureStatuses(signatures, options);
     const now = performance.now();
-    for (const [place, one] of batch.entries()) {
+    for (const [index, one] of batch.entries()) {
       one.polledAt = now;
-      see(one, statuses[place] ?? null, slot);
+      see(one, statuses[index] ?? null, slot);
     }
   }
 }
@@ -100,22 +100,22 @@ export async function pollStatuses(
  * transaction counts as unseen: it is sent again and may expire. An endpoint that lags behind the
  * last status is ignored. If a fork has dropped the block, the transaction is sent again at once.
  */
-export function see(one: Followed, found: SignatureStatus | null, at: bigint): void {
-  const { status: before } = one;
+export function see(transaction: Followed, found: SignatureStatus | null, at: bigint): void {
+  const { status: before } = transaction;
   const status = found?.isDoubted === true ? null : found;
   const isProcessed = status?.commitment === 'processed';
   if (before !== null && status === null) {
     if (at < before.slot) return;
-    one.sentAt = -Infinity;
+    transaction.sentAt = -Infinity;
   }
   if (isProcessed && status.slot === before?.slot && before.commitment !== 'processed') return;
-  one.status = status;
-  one.slot = status === null || isProcessed ? null : status.slot;
+  transaction.status = status;
+  transaction.slot = status === null || isProcessed ? null : status.slot;
 }
 
 /**
- * What a status shows for certain: a success once it is confirmed, and a failure once it is final.
- * Until then a failure may be that of a fork, and the transaction may still land.
+ * Returns the outcome that a status proves: a success once it is confirmed, a failure once it is
+ * final. Until then a failure may be that of a fork, and the transaction may still land.
  */
 export function outcomeOf(status: SignatureStatus | null): 'landed' | 'failed' | undefined {
   if (status === null || status.commitment === 'processed') return undefined;

@@ -1,5 +1,5 @@
-// Names the host of a URL, and merges the answers of URLs that share it. They lead to one provider,
-// so together they are one witness.
+// Returns the host of a URL, and merges the responses of URLs with the same host. Such URLs lead to
+// one provider, so they count as one endpoint.
 import ipaddr from 'ipaddr.js';
 
 /** Names and addresses of this machine. */
@@ -28,8 +28,8 @@ export function perHost<T>(
 ): readonly T[] {
   const byHost = new Map<string, T>();
   for (const { host, value } of answers) {
-    const known = byHost.get(host);
-    byHost.set(host, known === undefined ? value : merge(known, value));
+    const earlier = byHost.get(host);
+    byHost.set(host, earlier === undefined ? value : merge(earlier, value));
   }
   return [...byHost.values()];
 }

@@ -31,7 +31,10 @@ export function joinStatuses(reports: readonly Report[], hosts: number): Signatu
   return judged.reduce((best, one) => (rank(one) > rank(best) ? one : best), null);
 }
 
-/** Final before not final, a success before a failure, then by stage; doubted ones last. */
+/**
+ * Order of statuses: final before not final, a success before a failure, then by stage. Doubted
+ * ones come last.
+ */
 function rank(status: SignatureStatus | null): number {
   if (status === null) return -2;
   const { commitment, err, isDoubted } = status;

@@ -2,12 +2,12 @@
 // Payments, refunds, sponsored and relayed transactions are all judged here.
 //
 // A transaction is dead if (1) its blockhash has expired (expiry.ts), and (2) afterwards no
-// endpoint's history has it. Where two hosts are configured, two must say both, and each history
-// must reach back to the blockhash. A transaction that any endpoint has is not dead. An endpoint
-// that fails, is rate limited, lags or lacks the history is no witness.
+// endpoint's history has it. If several hosts are configured, two of them must show both, and each
+// history must reach back to the blockhash. A transaction that any endpoint has is not dead. An
+// endpoint that fails, is rate limited, lags or lacks the history does not count.
 //
-// A failure too is final only if two endpoints report it (joined-status.ts). One that reports it
-// alone says as much as one that lacks the transaction: it is no success.
+// A failure too is final only if two endpoints report it (joined-status.ts). A failure that only
+// one endpoint reports is treated as if that endpoint lacked the transaction.
 import { chunks } from '../../each.ts';
 import { isWitnessed, lifetimeKey, witnessExpiry } from './expiry.ts';
 import { newestSlot, oldestSlot, type SignatureStatus } from './responses.ts';
@@ -23,7 +23,7 @@ export interface Sought {
    * same purpose could not land beside it.
    */
   readonly needsTwo: boolean;
-  /** A slot before its blockhash, if the lifetime's slot is 0. */
+  /** A slot before the blockhash of the transaction, used if the lifetime's slot is 0. */
   readonly since?: bigint;
 }
 
@@ -34,8 +34,8 @@ export interface Landing {
    */
   readonly verdict: 'landed' | 'dead' | 'unknown';
   /**
-   * The status at the endpoint that has the transaction; null if no endpoint has it. Of a dead
-   * transaction it may be a doubted failure.
+   * The status at the endpoint that has the transaction; null if no endpoint has it. The status of
+   * a dead transaction may be a doubted failure.
    */
   readonly status: SignatureStatus | null;
   /** Finalized slot at which the blockhash had expired. Null while it may be valid. */
@@ -45,7 +45,10 @@ export interface Landing {
    * reach back to its blockhash.
    */
   readonly isProven: boolean;
-  /** Whether two endpoints (or the only one) have none, however far back their histories reach. */
+  /**
+   * Whether two endpoints (or the only one) have no success of the transaction, however far back
+   * their histories reach.
+   */
   readonly isAnswered: boolean;
 }
 
@@ -132,20 +135,20 @@ async function judgeExpired<T extends Sought>(
       rpc.getSignatureStatuses(some, { history: true, everywhere: true, minSlot, since: reach });
     const first = await ask(since);
     const isProven = isWitnessed(rpc, first.witnesses);
-    // The statuses of endpoints whose histories are too short count where they have one.
+    // A status counts even if the history of its endpoint is too short.
     const others = isProven ? first : await ask(undefined);
     const isAnswered = isWitnessed(rpc, others.witnesses);
-    for (const [place, signature] of some.entries()) {
-      const status = first.statuses[place] ?? others.statuses[place] ?? null;
+    for (const [index, signature] of some.entries()) {
+      const status = first.statuses[index] ?? others.statuses[index] ?? null;
       const isLacking = status === null || status.isDoubted === true;
       const verdict = isLacking ? 'unknown' : 'landed';
       found.set(signature, { verdict, status, expiredAt: null, isProven, isAnswered });
     }
   }
   return group.map(({ one, slot }): [T, Landing] => {
-    const seen = found.get(one.signature) ?? UNDECIDED;
-    const isDead = seen.verdict === 'unknown' && (!one.needsTwo || seen.isProven);
-    return [one, { ...seen, expiredAt: slot, ...(isDead && { verdict: 'dead' }) }];
+    const landing = found.get(one.signature) ?? UNDECIDED;
+    const isDead = landing.verdict === 'unknown' && (!one.needsTwo || landing.isProven);
+    return [one, { ...landing, expiredAt: slot, ...(isDead && { verdict: 'dead' }) }];
   });
 }
 
@@ -159,8 +162,8 @@ export async function judgeSent(
   signature: string,
   ageSeconds: number,
 ): Promise<'sent' | 'never' | 'unknown'> {
-  const asked = { history: true, everywhere: true, ...(await recentReach(rpc, ageSeconds)) };
-  const { statuses, witnesses } = await rpc.getSignatureStatuses([signature], asked);
+  const options = { history: true, everywhere: true, ...(await recentReach(rpc, ageSeconds)) };
+  const { statuses, witnesses } = await rpc.getSignatureStatuses([signature], options);
   if (statuses.some((status) => status !== null)) return 'sent';
   return isWitnessed(rpc, witnesses) ? 'never' : 'unknown';
 }
@@ -185,10 +188,10 @@ interface Reach {
   readonly since: bigint;
 }
 
-/** What a history must span to show the last `ageSeconds`. */
+/** Returns the slots that a history must cover to show the last `ageSeconds`. */
 async function recentReach(rpc: Pick<Rpc, 'getHeights'>, ageSeconds: number): Promise<Reach> {
-  // These slots are checked (trusted-slots.ts), so an endpoint that names a slot in the future does
-  // not silence the others.
+  // These slots are checked (trusted-slots.ts), so one endpoint that reports a future slot cannot
+  // make the others count as lagging.
   const heights = await rpc.getHeights({ commitment: 'finalized' });
   const slot = newestSlot(heights.map((one) => one.slot));
   const age = BigInt(Math.ceil(ageSeconds * SLOTS_PER_SECOND));
@@ -196,21 +199,23 @@ async function recentReach(rpc: Pick<Rpc, 'getHeights'>, ageSeconds: number): Pr
 }
 
 /**
- * Judges a transaction whose signature is unknown, from the histories of its reference. `known` has
- * the signatures that are read and are not the transaction. If an endpoint lists another one, the
- * answer is `unknown`, because that one has to be read first. A transaction without a lifetime must
- * have been offered minutes ago. Throws RpcUnreachable or RpcError.
+ * Judges a transaction whose signature is unknown, from the histories of its reference.
+ * `readSignatures` has the signatures that were read and are not the transaction. If an endpoint
+ * lists any other signature, the answer is `unknown`, because that transaction must be read first.
+ * A transaction without a lifetime must have been offered minutes ago. Throws RpcUnreachable or
+ * RpcError.
  */
 export async function judgeByReference(
   rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getHistoriesEverywhere' | 'getHeights' | 'endpoints'>,
   sought: Referenced,
-  known: ReadonlySet<string>,
+  readSignatures: ReadonlySet<string>,
 ): Promise<'dead' | 'unknown'> {
   const reach = await reachOf(rpc, sought);
   if (reach === undefined) return 'unknown';
   const histories = await rpc.getHistoriesEverywhere(sought.reference, reach);
   const lists = histories.flatMap(({ listed }) => listed);
-  if (lists.some(({ signature, err }) => err === null && !known.has(signature))) return 'unknown';
+  if (lists.some(({ signature, err }) => err === null && !readSignatures.has(signature)))
+    return 'unknown';
   return isWitnessed(rpc, histories.filter(({ isWhole }) => isWhole).length) ? 'dead' : 'unknown';
 }
 

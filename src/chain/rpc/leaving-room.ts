@@ -4,14 +4,15 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { createRateLimit } from './rate-limit.ts';
 import type { Rpc } from './rpc.ts';
 
-/** Of the rate, for the calls of the wrapper. */
+/** Share of the rate that the wrapper's calls may use. */
 const SHARE = 0.75;
-/** Methods that send no request, and the one whose requests have a rate of their own. */
+/** Methods without a delay: they send no request, or their requests have a rate of their own. */
 const UNLIMITED = ['health', 'endpoints', 'close', 'sendRate', 'readDelay', 'sendTransaction'];
 
 /**
  * Wraps an RPC client. The calls of the wrapper take turns, and are at most three quarters of
- * `rate` (requests per second): calls of the client itself find the rest. A rate of 1 has none.
+ * `rate` (requests per second): the rest is left to calls of the client itself. At a rate of 1
+ * nothing is left.
  */
 export function leavingRoom(rpc: Rpc, rate: () => number): Rpc {
   const limit = createRateLimit(() => Math.min(rate(), Math.max(1, Math.floor(rate() * SHARE))));

@@ -46,8 +46,8 @@ export function createRateLimit(rate: Rate = Infinity): RateLimit {
       forget(now);
       const before = times[times.length - perSecond()];
       const isNone = perSecond() <= 0;
-      const own = isNone ? NO_RATE_MS : before === undefined ? 0 : before + WINDOW_MS - now;
-      return Math.max(0, own, pausedUntil - now);
+      const ownDelay = isNone ? NO_RATE_MS : before === undefined ? 0 : before + WINDOW_MS - now;
+      return Math.max(0, ownDelay, pausedUntil - now);
     },
     allowed(now) {
       forget(now);
@@ -68,11 +68,11 @@ export function createRateLimit(rate: Rate = Infinity): RateLimit {
  * kind does not stop the first kind.
  */
 export function createRateLimitWithin(other: RateLimit): RateLimit {
-  const own = createRateLimit();
+  const ownLimit = createRateLimit();
   return {
-    delay: (now) => Math.max(own.delay(now), other.delay(now)),
-    allowed: (now) => Math.min(own.allowed(now), other.allowed(now)),
+    delay: (now) => Math.max(ownLimit.delay(now), other.delay(now)),
+    allowed: (now) => Math.min(ownLimit.allowed(now), other.allowed(now)),
     take: (now) => other.take(now),
-    pauseUntil: (until) => own.pauseUntil(until),
+    pauseUntil: (until) => ownLimit.pauseUntil(until),
   };
 }

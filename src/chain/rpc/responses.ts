@@ -10,38 +10,38 @@ import {
   type UnreadableReason,
 } from './errors.ts';
 
-function malformed(what: string): never {
-  throw new EndpointFailure('malformed', `a response of another shape: ${what}`);
+function malformed(fault: string): never {
+  throw new EndpointFailure('malformed', `a response of another shape: ${fault}`);
 }
 
 type Json = Readonly<Record<string, unknown>>;
 
-export function object(value: unknown, what: string): Json {
+export function object(value: unknown, field: string): Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? (value as Json)
-    : malformed(`${what} is no object`);
+    : malformed(`${field} is no object`);
 }
 
-export function array(value: unknown, what: string): readonly unknown[] {
-  return Array.isArray(value) ? value : malformed(`${what} is no array`);
+export function array(value: unknown, field: string): readonly unknown[] {
+  return Array.isArray(value) ? value : malformed(`${field} is no array`);
 }
 
-export function text(value: unknown, what: string): string {
-  return typeof value === 'string' ? value : malformed(`${what} is no string`);
+export function text(value: unknown, field: string): string {
+  return typeof value === 'string' ? value : malformed(`${field} is no string`);
 }
 
-export function integer(value: unknown, what: string): number {
+export function integer(value: unknown, field: string): number {
   return typeof value === 'number' && Number.isInteger(value)
     ? value
-    : malformed(`${what} is no integer`);
+    : malformed(`${field} is no integer`);
 }
 
-export function big(value: unknown, what: string): bigint {
-  return BigInt(integer(value, what));
+export function big(value: unknown, field: string): bigint {
+  return BigInt(integer(value, field));
 }
 
-export function truth(value: unknown, what: string): boolean {
-  return typeof value === 'boolean' ? value : malformed(`${what} is neither true nor false`);
+export function truth(value: unknown, field: string): boolean {
+  return typeof value === 'boolean' ? value : malformed(`${field} is neither true nor false`);
 }
 
 const orNull = <T>(value: unknown, read: (value: unknown) => T): T | null =>

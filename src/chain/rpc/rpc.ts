@@ -80,9 +80,9 @@ export interface Rpc {
    * Reads the statuses of up to 256 signatures; null for an unknown signature. `history` searches
    * beyond the last 150 blocks. `everywhere` asks all endpoints; `witnesses` is the number of
    * endpoints that responded. With `since`, `witnesses` counts only endpoints that keep the blocks
-   * since this slot. The status of a signature comes from any endpoint. A final failure is doubted
-   * (SignatureStatus) if one endpoint alone reports it: all endpoints are asked first, also without
-   * `everywhere`.
+   * since this slot. The status of a signature comes from any endpoint. Before a final failure is
+   * returned, all endpoints are asked, also without `everywhere`. If only one endpoint reports it,
+   * the status is marked as doubted (SignatureStatus).
    */
   getSignatureStatuses(
     signatures: readonly string[],

@@ -84,13 +84,13 @@ export function historyMethods(
   return {
     async getSignatureStatuses(signatures, options = {}) {
       const found = await statusesOf(reads, signatures, options);
-      const doubted = signatures.filter((_, place) => found.statuses[place]?.isDoubted === true);
+      const doubted = signatures.filter((_, index) => found.statuses[index]?.isDoubted === true);
       if (doubted.length === 0 || options.everywhere === true) return found;
       const everywhere = { ...options, history: true, everywhere: true };
-      const asked = await statusesOf(reads, doubted, everywhere);
-      const joined = new Map(doubted.map((one, place) => [one, asked.statuses[place]]));
+      const joinedStatuses = await statusesOf(reads, doubted, everywhere);
+      const joined = new Map(doubted.map((one, index) => [one, joinedStatuses.statuses[index]]));
       const statuses = signatures.map(
-        (one, place) => joined.get(one) ?? found.statuses[place] ?? null,
+        (one, index) => joined.get(one) ?? found.statuses[index] ?? null,
       );
       return { ...found, statuses };
     },
@@ -195,9 +195,9 @@ async function statusesOf(
   return {
     slot: oldestSlot(responses),
     witnesses: new Set(responses.filter((one) => one.isWitness).map(({ host }) => host)).size,
-    statuses: signatures.map((_, place) =>
+    statuses: signatures.map((_, index) =>
       joinStatuses(
-        responses.map(({ host, value }) => ({ host, status: value[place] ?? null })),
+        responses.map(({ host, value }) => ({ host, status: value[index] ?? null })),
         reads.size,
       ),
     ),
@@ -232,8 +232,8 @@ async function historiesEverywhere(
 
 /**
  * Whether the endpoint keeps blocks since the slot `since`. An endpoint that does not say so, for
- * example because it lacks the method, counts as one that does not. The only endpoint is not asked,
- * because no other endpoint could be heard instead.
+ * example because it lacks the method, counts as an endpoint without these blocks. A single
+ * endpoint is not asked, because no other endpoint could replace it.
  */
 async function reachesBack(
   ask: Ask,
@@ -260,8 +260,8 @@ async function reachesBack(
 function joined(lists: readonly (readonly SignatureInfo[])[], limit: number): SignatureInfo[] {
   const bySignature = new Map<string, SignatureInfo>();
   for (const one of lists.flat()) {
-    const known = bySignature.get(one.signature);
-    bySignature.set(one.signature, known === undefined ? one : mergeInfo(known, one));
+    const earlier = bySignature.get(one.signature);
+    bySignature.set(one.signature, earlier === undefined ? one : mergeInfo(earlier, one));
   }
   const merged = [...bySignature.values()];
   // The sort is stable, so transactions of one slot stay in the order in which an endpoint listed
@@ -272,8 +272,8 @@ function joined(lists: readonly (readonly SignatureInfo[])[], limit: number): Si
 }
 
 /**
- * Merges two endpoints' entries of one transaction. It is listed as successful, and with its time,
- * if one of them lists it so: the caller reads the transaction to be sure.
+ * Merges two endpoints' entries of one transaction. The merged entry is successful if either entry
+ * is, and has the time of either entry. The caller reads the transaction to be sure.
  */
 const mergeInfo = (one: SignatureInfo, other: SignatureInfo): SignatureInfo => ({
   ...one,
@@ -283,7 +283,7 @@ const mergeInfo = (one: SignatureInfo, other: SignatureInfo): SignatureInfo => (
 
 /**
  * Whether an endpoint responded to getTransaction, although without a readable transaction. An HTTP
- * error or a malformed response counts, because it is no sign of an outage.
+ * error or a malformed response counts, because it does not show an outage.
  */
 const hasResponse = (error: unknown): boolean =>
   error instanceof RpcUnreachable &&

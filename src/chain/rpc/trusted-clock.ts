@@ -11,8 +11,10 @@ export interface TrustedClockOptions {
   readonly monotonicMs?: () => number;
 }
 
+/** Maximum difference of a plausible clock reading from the expected time. */
 const MAX_SECONDS_OFF = 600;
-const REPORT_MS = 3_600_000;
+/** Minimum time between two alerts about implausible clocks. */
+const ALERT_INTERVAL_MS = 3_600_000;
 
 /** Whether the service may act on a reading of the cluster's clock (Unix seconds). */
 export type BelievesClock = (seconds: bigint) => boolean;
@@ -63,7 +65,7 @@ export function createTrustedClock(
         .catch(() => undefined)
         .finally(() => (isAsking = false));
     }
-    if (monotonicMs() - reportedAt > REPORT_MS) {
+    if (monotonicMs() - reportedAt > ALERT_INTERVAL_MS) {
       reportedAt = monotonicMs();
       onDisbelief(seconds, expected ?? machineSeconds());
     }

@@ -39,7 +39,8 @@ const MAX_AHEAD = 300n;
  * per slot) and are expected to make 5 later (200 ms per slot).
  */
 const SLOTS_PER_SECOND = 10;
-const REPORT_MS = 3_600_000;
+/** Minimum time between two alerts about implausible slots. */
+const ALERT_INTERVAL_MS = 3_600_000;
 
 /**
  * JSON-RPC method and parameters that read the Clock account, which has the slot and the time of
@@ -85,9 +86,10 @@ export class TrustedSlots<Endpoint> {
    */
   plausible(endpoint: Endpoint): bigint | undefined {
     const others = [...this.#readings].filter(([other]) => other !== endpoint);
-    const own = this.#readings.get(endpoint);
-    const known = others.length > 0 ? others.map(([, reading]) => reading) : own ? [own] : [];
-    const bounds = known.map((reading) => this.#boundBy(reading));
+    const lastReading = this.#readings.get(endpoint);
+    const readings =
+      others.length > 0 ? others.map(([, reading]) => reading) : lastReading ? [lastReading] : [];
+    const bounds = readings.map((reading) => this.#boundBy(reading));
     return bounds.length === 0 ? undefined : bounds.reduce((a, b) => (a > b ? a : b));
   }
 
@@ -101,7 +103,7 @@ export class TrustedSlots<Endpoint> {
         this.record(endpoint, { slot, unixTimestamp: BigInt(Math.floor(this.#seconds())) });
       return;
     }
-    if (this.#now() - this.#reportedAt > REPORT_MS) {
+    if (this.#now() - this.#reportedAt > ALERT_INTERVAL_MS) {
       this.#reportedAt = this.#now();
       this.#options.onDisbelief(slot, plausible);
     }

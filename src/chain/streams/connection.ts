@@ -41,6 +41,7 @@ export interface Stream {
   readonly close: () => void;
 }
 
+/** How long an abandoned connection may take to close before it is destroyed. */
 const CLOSING_MS = 1000;
 /** undici reports pongs only on this diagnostics channel. */
 const PONG_CHANNEL = 'undici:websocket:pong';
@@ -49,6 +50,7 @@ const PONG_CHANNEL = 'undici:websocket:pong';
  * the stream misses meanwhile are found when the keeper's sweep reads all subscriptions.
  */
 const FAILURES_BEFORE_PAUSE = 10;
+/** Delays of reconnects: after a failure, and after many consecutive failures. */
 const RETRY_MS = { base: 250, cap: 15_000 };
 const PAUSED_MS = { base: 120_000, cap: 120_000 };
 /**
@@ -77,13 +79,13 @@ export function openStream({
       throw new TypeError('a WebSocket URL begins with ws:// or wss://');
   }
   let closed = false;
-  let place = 0;
+  let urlIndex = 0;
   let failures = 0;
   let connection: StreamConnection | undefined;
   let retry: NodeJS.Timeout | undefined;
 
   function connect(): void {
-    const url = urls[place % urls.length] ?? '';
+    const url = urls[urlIndex % urls.length] ?? '';
     connection = openConnection(url, {
       silenceMs,
       pongsSuffice,
@@ -91,7 +93,7 @@ export function openStream({
       onMessage,
       onEnd(reason) {
         if (closed) return;
-        place += 1;
+        urlIndex += 1;
         failures += 1;
         log.warn({ endpoint: new URL(url).origin, reason, failures, stream: name }, 'stream lost');
         onBreak?.();
@@ -107,7 +109,7 @@ export function openStream({
       connection?.send(JSON.stringify({ jsonrpc: '2.0', id, method, params })),
     settled() {
       failures = 0;
-      const endpoint = new URL(urls[place % urls.length] ?? '').origin;
+      const endpoint = new URL(urls[urlIndex % urls.length] ?? '').origin;
       log.info({ endpoint, stream: name }, 'stream open');
     },
     close() {

@@ -90,11 +90,11 @@ export class TokenAccounts {
         // subscription, `watch` adds the token account again.
         if (this.#byAddress.delete(address)) this.#follower.drop(address);
       } else if (this.#add(address, row.subscriberWallet, pastDue !== null)) {
-        const one = this.#byAddress.get(address);
-        if (one === undefined) continue;
-        one.isWithdrawn ||= row.delegationRevokedAt !== null;
-        if (pastDue === null) one.pastDue.delete(row.id);
-        else this.#owe(one, row, pastDue);
+        const followed = this.#byAddress.get(address);
+        if (followed === undefined) continue;
+        followed.isWithdrawn ||= row.delegationRevokedAt !== null;
+        if (pastDue === null) followed.pastDue.delete(row.id);
+        else this.#owe(followed, row, pastDue);
       }
     }
   }
@@ -143,12 +143,12 @@ export class TokenAccounts {
    * Records a past-due amount of a subscription. If a notification after `observedSlot` already
    * showed enough USDC, the amount is payable, and `onChange` is called at once.
    */
-  #owe(one: Followed, { id, observedSlot }: Follows, amount: bigint): void {
-    if (one.pastDue.get(id)?.amount === amount) return;
-    const { seen } = one;
+  #owe(followed: Followed, { id, observedSlot }: Follows, amount: bigint): void {
+    if (followed.pastDue.get(id)?.amount === amount) return;
+    const { seen } = followed;
     const isPayable = seen !== null && seen.slot > observedSlot && seen.spendable >= amount;
-    one.pastDue.set(id, { amount, isPayable });
-    if (isPayable) this.#options.onChange(one.wallet, seen.slot);
+    followed.pastDue.set(id, { amount, isPayable });
+    if (isPayable) this.#options.onChange(followed.wallet, seen.slot);
   }
 
   /**
@@ -156,22 +156,23 @@ export class TokenAccounts {
    * when a past-due amount became payable.
    */
   #take(notification: AccountNotification): void {
-    const one = this.#byAddress.get(notification.address);
-    if (one === undefined) return;
+    const followed = this.#byAddress.get(notification.address);
+    if (followed === undefined) return;
     const { programId, mint } = this.#options;
     const tokens = tokensIn(notification);
     const isApproved =
-      tokens !== null && tokens.delegate === authorityAddress(programId, one.wallet, mint).address;
+      tokens !== null &&
+      tokens.delegate === authorityAddress(programId, followed.wallet, mint).address;
     const spendable = isApproved ? spendableOf(tokens) : 0n;
-    one.seen = { spendable, slot: notification.slot };
-    let isChanged = isApproved === one.isWithdrawn;
-    one.isWithdrawn = !isApproved;
-    for (const due of one.pastDue.values()) {
+    followed.seen = { spendable, slot: notification.slot };
+    let isChanged = isApproved === followed.isWithdrawn;
+    followed.isWithdrawn = !isApproved;
+    for (const due of followed.pastDue.values()) {
       const isPayable = spendable >= due.amount;
       isChanged ||= isPayable && !due.isPayable;
       due.isPayable = isPayable;
     }
-    if (isChanged) this.#options.onChange(one.wallet, notification.slot);
+    if (isChanged) this.#options.onChange(followed.wallet, notification.slot);
   }
 }
 

@@ -127,19 +127,23 @@ function withoutPayments(
 
 /**
  * Packs payments, in the given order, into as few transactions as possible. A payment marked
- * `alone` gets a transaction of its own.
+ * `needsOwnTransaction` gets a transaction of its own.
  */
-export function packPayments<T extends { readonly part: Part; readonly alone: boolean }>(
+export function packPayments<
+  T extends { readonly part: Part; readonly needsOwnTransaction: boolean },
+>(
   payments: readonly T[],
   shared: { version: TransactionVersion; keeper: string; loadedDataBytes: number },
 ): T[][] {
   const { version, keeper, loadedDataBytes } = shared;
   const empty = withoutPayments(version, keeper, loadedDataBytes);
-  const packs: T[][] = payments.filter(({ alone }) => alone).map((one) => [one]);
+  const packs: T[][] = payments
+    .filter(({ needsOwnTransaction: alone }) => alone)
+    .map((one) => [one]);
   let contents: Contents | null = null;
   let pack: T[] = [];
   for (const one of payments) {
-    if (one.alone) continue;
+    if (one.needsOwnTransaction) continue;
     const bigger: Contents | null = contents === null ? null : add(contents, one.part);
     if (bigger === null) packs.push((pack = []));
     pack.push(one);
@@ -199,11 +203,11 @@ export function transferPlaces(
 ): number[] {
   const { staticAccountKeys: keys, compiledInstructions } = messageIn(transaction);
   const [program, account] = [publicKey(programId), publicKey(subscription)];
-  return compiledInstructions.flatMap(({ programIdIndex, accountKeyIndexes, data }, place) =>
+  return compiledInstructions.flatMap(({ programIdIndex, accountKeyIndexes, data }, index) =>
     isTransfer(data) &&
     keys[programIdIndex]?.equals(program) === true &&
     keys[accountKeyIndexes[0] ?? -1]?.equals(account) === true
-      ? [place]
+      ? [index]
       : [],
   );
 }
@@ -220,8 +224,8 @@ export function transactionFee(transaction: Uint8Array): bigint {
     ({ programIdIndex }) =>
       message.staticAccountKeys[programIdIndex]?.toBase58() === COMPUTE_BUDGET_PROGRAM,
   );
-  // The first data byte of a compute budget instruction tells its kind: 2 sets the compute unit
-  // limit (u32), 3 sets the compute unit price (u64).
+  // The first data byte of a compute budget instruction is its kind: 2 sets the compute unit limit
+  // (u32), 3 sets the compute unit price (u64).
   const field = (discriminator: number) =>
     budget.map(({ data }) => Buffer.from(data)).find((data) => data[0] === discriminator);
   const units = field(2)?.readUInt32LE(1) ?? 0;

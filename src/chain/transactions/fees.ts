@@ -17,6 +17,7 @@ const MAX_LAMPORTS = 5_000n;
 const MIN_PRICE = 1_000n;
 const PERCENTILE = 0.75;
 const MAX_DOUBLINGS = 20;
+/** How long the priority fee that was read from the chain is used. */
 const PRICE_AGE_MS = 10_000;
 /** Number of payments that are simulated for each value of `Shape.pulls`. */
 const SAMPLES = 4;
@@ -30,6 +31,7 @@ const SAMPLE_PAUSE_MS = 60_000;
  */
 const UNITS_A_TRY = 1500;
 const MARGIN = 1.2;
+/** Minimum time between two raises of the compute limit. */
 const RAISE_PAUSE_MS = 30_000;
 /**
  * Limit in bytes for the accounts that only one payment loads: subscription, plan, authority and
@@ -132,8 +134,8 @@ export class Fees {
    * payment for the earlier period.
    */
   expiries({ subscription, periodStart }: PaidPeriod): number {
-    const known = this.#expiries.get(subscription);
-    return known?.periodStart === periodStart ? known.count : 0;
+    const expiry = this.#expiries.get(subscription);
+    return expiry?.periodStart === periodStart ? expiry.count : 0;
   }
 
   /** Counts an expired attempt of this payment. */
@@ -149,12 +151,12 @@ export class Fees {
 
   /** Returns the compute unit limit of a payment with this shape. */
   units({ pulls, tries }: Shape): number {
-    const known = this.#learnt.get(pulls);
-    if (known === undefined) return DEFAULT_UNITS;
-    const more = UNITS_A_TRY * pulls * Math.max(0, tries - known.tries);
+    const sample = this.#learnt.get(pulls);
+    if (sample === undefined) return DEFAULT_UNITS;
+    const more = UNITS_A_TRY * pulls * Math.max(0, tries - sample.tries);
     return Math.min(
       TRANSACTION_LIMITS[1].computeUnits,
-      Math.ceil(this.#margin * (known.units + more)),
+      Math.ceil(this.#margin * (sample.units + more)),
     );
   }
 
@@ -189,11 +191,11 @@ export class Fees {
     });
     const { err, unitsConsumed, loadedDataBytes } = response;
     if (err !== null || unitsConsumed === null || unitsConsumed === 0n) return;
-    const known = this.#learnt.get(pulls) ?? { samples: 0, units: 0, tries: 0 };
-    known.samples += 1;
-    if (Number(unitsConsumed) > known.units)
-      Object.assign(known, { units: Number(unitsConsumed), tries });
-    this.#learnt.set(pulls, known);
+    const sample = this.#learnt.get(pulls) ?? { samples: 0, units: 0, tries: 0 };
+    sample.samples += 1;
+    if (Number(unitsConsumed) > sample.units)
+      Object.assign(sample, { units: Number(unitsConsumed), tries });
+    this.#learnt.set(pulls, sample);
     if (loadedDataBytes !== null)
       this.#loadedBytes = Math.max(this.#loadedBytes ?? 0, Number(loadedDataBytes));
   }

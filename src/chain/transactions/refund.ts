@@ -71,7 +71,7 @@ export function paysRefund(
         bytes.length >= 9 &&
         bytes[0] === TRANSFER_CHECKED &&
         bytes.readBigUInt64LE(1) === amount &&
-        expected.every((address, place) => accounts[place] === address)
+        expected.every((address, index) => accounts[index] === address)
       );
     })
   );

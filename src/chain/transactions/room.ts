@@ -133,9 +133,9 @@ function fits(contents: Contents): boolean {
 /** Computes how much of each limited resource a transaction uses. */
 export function sizeOf(contents: Contents): TransactionSize {
   const { version, keys, signers, instructions } = contents;
-  const own = version === 1 ? bytesV1(instructions) : bytesLegacy(instructions, keys.size);
+  const ownBytes = version === 1 ? bytesV1(instructions) : bytesLegacy(instructions, keys.size);
   return {
-    bytes: own + keys.size * ADDRESS_BYTES + signers.size * SIGNATURE_BYTES,
+    bytes: ownBytes + keys.size * ADDRESS_BYTES + signers.size * SIGNATURE_BYTES,
     addresses: keys.size,
     traceEntries: contents.traceEntries,
     computeUnits: contents.computeUnits,

@@ -105,7 +105,7 @@ export function readSigned(bytes: Buffer): SignedByOne | undefined {
   return { signer: decoded.payer, signature, blockhash: decoded.blockhash, message };
 }
 
-/** Who pays for a transaction, and so what its wallet may change in it. */
+/** The payer of a transaction, which decides what its wallet may change. */
 export type Payer = 'wallet' | 'sponsor';
 
 /**
@@ -115,7 +115,7 @@ export type Payer = 'wallet' | 'sponsor';
  * rest:
  *
  *   wallet -> it may also change the compute limit and price, the blockhash and the version
- *   sponsor -> it may change nothing else: the assertions stand at the end, and name no signer and
+ *   sponsor -> it may change nothing else: the assertions are at the end, and name no signer and
  *     no writable account, because the sponsor's signature must not serve any other purpose
  */
 export function forbiddenChange(built: Buffer, signed: Buffer, payer: Payer): string | undefined {
@@ -149,10 +149,10 @@ function changedForSponsor(original: Decoded, changed: Decoded): string | undefi
 
 /** Checks that instructions were only appended, and only harmless assertions. */
 function appended(original: Decoded, changed: Decoded): string | undefined {
-  for (const [place, one] of original.instructions.entries()) {
-    const other = changed.instructions[place];
+  for (const [index, one] of original.instructions.entries()) {
+    const other = changed.instructions[index];
     if (other === undefined || !isSameInstruction(one, other))
-      return `its instruction ${place + 1} is not the one that the service built`;
+      return `its instruction ${index + 1} is not the one that the service built`;
   }
   for (const { programId, accounts } of changed.instructions.slice(original.instructions.length)) {
     if (programId !== ASSERTION_PROGRAM)
@@ -171,16 +171,16 @@ const isFixed = (instruction: DecodedInstruction) =>
   !isBudget(instruction) && !isAssertion(instruction);
 
 function changedInstruction(original: Decoded, changed: Decoded): string | undefined {
-  const wanted = original.instructions.filter(isFixed);
-  const given = changed.instructions.filter(isFixed);
-  for (const [place, one] of wanted.entries()) {
-    const other = given[place];
+  const builtInstructions = original.instructions.filter(isFixed);
+  const signedInstructions = changed.instructions.filter(isFixed);
+  for (const [index, one] of builtInstructions.entries()) {
+    const other = signedInstructions[index];
     if (other === undefined)
-      return `it lacks instruction ${place + 1}, of the program ${one.programId}`;
+      return `it lacks instruction ${index + 1}, of the program ${one.programId}`;
     if (!isSameInstruction(one, other))
-      return `its instruction ${place + 1} is not the one of the program ${one.programId} that the service built`;
+      return `its instruction ${index + 1} is not the one of the program ${one.programId} that the service built`;
   }
-  const further = given[wanted.length];
+  const further = signedInstructions[builtInstructions.length];
   return further && `it has a further instruction, of the program ${further.programId}`;
 }
 
@@ -189,7 +189,7 @@ export function isSameInstruction(a: DecodedInstruction, b: DecodedInstruction):
     a.programId === b.programId &&
     a.data.equals(b.data) &&
     a.accounts.length === b.accounts.length &&
-    a.accounts.every((account, place) => account === b.accounts[place])
+    a.accounts.every((account, index) => account === b.accounts[index])
   );
 }
 
@@ -222,8 +222,8 @@ export function feeOf(budget: readonly DecodedInstruction[], signatures: bigint)
     return 'it changes more of the compute budget than the limit and the price of units';
   if (limits.length > 1 || prices.length > 1)
     return 'it sets the limit or the price of compute units twice';
-  const asked = BigInt(limits[0]?.readUInt32LE(1) ?? MAX_UNITS);
-  const units = asked < MAX_UNITS ? asked : MAX_UNITS;
+  const unitLimit = BigInt(limits[0]?.readUInt32LE(1) ?? MAX_UNITS);
+  const units = unitLimit < MAX_UNITS ? unitLimit : MAX_UNITS;
   return networkFee(signatures, units, prices[0]?.readBigUInt64LE(1) ?? 0n);
 }
 

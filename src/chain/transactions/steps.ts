@@ -62,7 +62,7 @@ export function stepsOf(decoded: Decoded, reading: Reading): Step[] {
   ];
 }
 
-/** Reads one instruction other than those of the compute budget. */
+/** Reads one instruction that is not a compute budget instruction. */
 export function stepOf(instruction: DecodedInstruction, reading: Reading): Step {
   const { programId } = instruction;
   if (programId === reading.programId) return subscriptionsStep(instruction, reading);
@@ -154,7 +154,7 @@ function memoStep({ data }: DecodedInstruction): Step {
     : { words };
 }
 
-/** Places of the parties of a Subscriptions instruction that the wallet may sign as. */
+/** Indexes of the accounts of a Subscriptions instruction for which the wallet may sign. */
 const ACTORS: Readonly<Partial<Record<InstructionKind, readonly number[]>>> = {
   cancelNow: [0, 1],
   transfer: [5],
@@ -165,7 +165,7 @@ function subscriptionsStep(instruction: DecodedInstruction, reading: Reading): S
   const kind = instructionKind(data);
   if (kind === undefined) return { words: 'calls the Subscriptions program', refused: NOT_KNOWN };
   const step = kindSteps[kind](instruction, reading);
-  const isActor = (ACTORS[kind] ?? [0]).some((place) => accounts[place] === reading.wallet);
+  const isActor = (ACTORS[kind] ?? [0]).some((index) => accounts[index] === reading.wallet);
   return isActor || step.moves !== undefined || !accounts.includes(reading.wallet)
     ? step
     : { ...step, refused: 'the wallet is named beside the party that acts' };

@@ -12,7 +12,7 @@ import { listenSecret, urlFault } from '../../domain/outbox/endpoints.ts';
 import type { SampleType } from '../../domain/outbox/samples.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
 import { sendPing, type PingResult } from '../../webhooks/ping.ts';
-import type { Finish } from '../arguments.ts';
+import type { SetExitCode } from '../arguments.ts';
 import {
   appOf,
   type DeveloperApp,
@@ -35,7 +35,7 @@ interface ListenFlags extends DeveloperFlags {
   bodies?: boolean;
 }
 
-export function addListen(command: Command, finish: Finish): void {
+export function addListen(command: Command, setExitCode: SetExitCode): void {
   withApp(command)
     .requiredOption(
       '--forward-to <url>',
@@ -45,11 +45,12 @@ export function addListen(command: Command, finish: Finish): void {
     .option('--events <types>', 'forward only these types, comma-separated', eventTypesOf)
     .option('--bodies', "print each event's body")
     .option('--json', 'print one line of JSON per event')
-    .action(async (flags: ListenFlags) => finish(await listen(flags)));
+    .action(async (flags: ListenFlags) => setExitCode(await listen(flags)));
 }
 
 type FeedEvent = components['schemas']['FeedEvent'];
 
+/** How long the service may wait for events before it responds to a poll. */
 const WAIT_SECONDS = 15;
 /**
  * Retry delays in milliseconds while the local server refuses connections, for example during a
@@ -159,8 +160,8 @@ export async function forwardAll(
       failures += 1;
       if (failures === 1)
         note(`${messageOf(inWords(url, error))} Retrying; no event is lost meanwhile.`);
-      const asked = error instanceof BillingError ? (error.retryAfter ?? 0) * 1000 : 0;
-      await rest(Math.max(asked, backoff(failures, { cap: 5000 })), signal);
+      const retryAfterMs = error instanceof BillingError ? (error.retryAfter ?? 0) * 1000 : 0;
+      await rest(Math.max(retryAfterMs, backoff(failures, { cap: 5000 })), signal);
     }
   }
   note(`Stopped: ${counts.delivered} forwarded, ${counts.failed} failed.`);
@@ -276,8 +277,8 @@ export function targetOf(text: string): string {
       `--forward-to ${text} names the host ${port}. Is http://localhost:${port} meant?`,
       2,
     );
-  const named = text.replace(/^:?(\d+)(?=\/|$)/, 'localhost:$1');
-  const url = /^[a-z]+:\/\//i.test(named) ? named : `http://${named}`;
+  const withHost = text.replace(/^:?(\d+)(?=\/|$)/, 'localhost:$1');
+  const url = /^[a-z]+:\/\//i.test(withHost) ? withHost : `http://${withHost}`;
   const fault = urlFault(url, 'development');
   if (fault !== undefined)
     throw new OperatorError(`--forward-to ${fault.replace('https://', 'http:// or https://')}.`, 2);

@@ -11,12 +11,12 @@ import {
 import { interruptible } from '../../daemon/run.ts';
 import { OperatorError } from '../../errors.ts';
 import { findKey } from '../api-key.ts';
-import { type CommonFlags, type Finish, withEnv } from '../arguments.ts';
+import { type CommonFlags, type SetExitCode, withEnv } from '../arguments.ts';
 import { apiUrlOf, connect, type DeveloperFlags, explained } from '../session.ts';
 import { print, printJson } from '../terminal/print.ts';
 import { safeText } from '../terminal/safe-text.ts';
 
-export function addLogin(command: Command, finish: Finish): void {
+export function addLogin(command: Command, setExitCode: SetExitCode): void {
   withEnv(command)
     .option('--api-url <url>', 'the API that the key is for; default: BILLING_API_URL')
     .option(
@@ -25,13 +25,13 @@ export function addLogin(command: Command, finish: Finish): void {
     )
     .option('--profile <name>', 'keep the key under this name', DEFAULT_PROFILE)
     .option('--json', 'print one JSON object')
-    .action(async (flags: LoginFlags) => finish(await login(flags)));
+    .action(async (flags: LoginFlags) => setExitCode(await login(flags)));
 }
 
-export function addLogout(command: Command, finish: Finish): void {
+export function addLogout(command: Command, setExitCode: SetExitCode): void {
   command
     .option('--profile <name>', 'forget the key of this name', DEFAULT_PROFILE)
-    .action(({ profile }: { profile: string }) => finish(logout(profile)));
+    .action(({ profile }: { profile: string }) => setExitCode(logout(profile)));
 }
 
 const NO_KEY =
@@ -52,8 +52,8 @@ function login({ envFile, apiUrl, apiKeyFile, profile, json }: LoginFlags): Prom
     const config = loadConfig('developer', { envFile });
     const url = apiUrlOf(apiUrl ?? config.apiUrl);
     const apiKey = await findKey(apiKeyFile, config.apiKey, { signal, missing: () => NO_KEY });
-    const asked = connect(url, apiKey).get('/merchant/profile', { signal });
-    const merchant = await explained(url, asked);
+    const profileRequest = connect(url, apiKey).get('/merchant/profile', { signal });
+    const merchant = await explained(url, profileRequest);
     saveProfile(profile, { apiUrl: url, apiKey });
     if (json === true) printJson({ profile, apiUrl: url, merchant, path: profilesPath() });
     else

@@ -72,26 +72,30 @@ const LIFETIME_MS = 5 * 60_000;
 const CLOCK_MS = 2 * 60_000;
 
 /** Compares a sign-in text with the sign-in that the user asked for. */
-export function signInFault(text: string, asked: AskedSignIn): string | undefined {
-  const { wallet, role, nonce } = asked;
-  const said = SIGN_IN.exec(text)?.groups;
-  if (said === undefined) return 'it is not a sign-in text of the billing API';
-  if (said.wallet !== wallet)
-    return `the sign-in text is of the wallet ${said.wallet}, not of ${wallet}`;
-  const place = placeFault(said, asked.apiUrl);
-  if (place !== undefined) return place;
-  if (said.role !== role) return `it signs in as a ${said.role}, not as a ${role}`;
-  if (nonce !== undefined && said.nonce !== nonce) return 'it has another nonce than the response';
-  const [issued, expires] = [Date.parse(said.issued ?? ''), Date.parse(said.expires ?? '')];
-  const now = asked.now.getTime();
+export function signInFault(text: string, request: AskedSignIn): string | undefined {
+  const { wallet, role, nonce } = request;
+  const fields = SIGN_IN.exec(text)?.groups;
+  if (fields === undefined) return 'it is not a sign-in text of the billing API';
+  if (fields.wallet !== wallet)
+    return `the sign-in text is of the wallet ${fields.wallet}, not of ${wallet}`;
+  const fault = placeFault(fields, request.apiUrl);
+  if (fault !== undefined) return fault;
+  if (fields.role !== role) return `it signs in as a ${fields.role}, not as a ${role}`;
+  if (nonce !== undefined && fields.nonce !== nonce)
+    return 'it has another nonce than the response';
+  const [issued, expires] = [Date.parse(fields.issued ?? ''), Date.parse(fields.expires ?? '')];
+  const now = request.now.getTime();
   if (!(expires > issued && expires - issued <= LIFETIME_MS))
     return 'it is valid for longer than five minutes';
-  if (expires <= now - CLOCK_MS) return `it expired at ${said.expires}`;
-  if (issued >= now + CLOCK_MS) return `it was issued later than now, at ${said.issued}`;
+  if (expires <= now - CLOCK_MS) return `it expired at ${fields.expires}`;
+  if (issued >= now + CLOCK_MS) return `it was issued later than now, at ${fields.issued}`;
   return undefined;
 }
 
-/** Names of this machine. They stand for each other, as those of PUBLIC_URL do in development. */
+/**
+ * Names of this machine. Each is accepted for the others, as the names of PUBLIC_URL are in
+ * development.
+ */
 const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
 
 /** Compares the host and the URI of a sign-in text with the URL of the API. */
@@ -131,29 +135,29 @@ const UNREADABLE = 'it is not a legacy transaction, or one of version 0 without 
  * plan, and subscribe to the plan with its terms (or resume the running account). The wallet alone
  * signs, and pays at most MAX_FEE_LAMPORTS of fees.
  */
-export function subscribeFault(message: Buffer, asked: AskedSubscription): string | undefined {
-  const { wallet, plan, tokens } = asked;
+export function subscribeFault(message: Buffer, request: AskedSubscription): string | undefined {
+  const { wallet, plan, tokens } = request;
   const decoded = readable(message);
   if (decoded === undefined) return UNREADABLE;
   if (decoded.payer !== wallet) return `its fee payer is ${decoded.payer}`;
-  const refused = stepsOf(decoded, asked).find((step) => step.refused !== undefined);
+  const refused = stepsOf(decoded, request).find((step) => step.refused !== undefined);
   if (refused !== undefined) return refusalOf(refused);
   if (!tokens.has(plan.mint)) return notUsdc(plan.mint);
   const last = decoded.instructions.at(-1);
-  const opening = last && openingOf(last, asked);
+  const opening = last && openingOf(last, request);
   if (opening === undefined) return `it does not end with the subscription to ${plan.address}`;
-  const expected = [...besides(decoded, asked), opening];
+  const expected = [...besides(decoded, request), opening];
   const built = Buffer.from(compileMessage(wallet, expected, decoded.blockhash).serialize());
-  const wanted = decodeMessage(built)?.instructions ?? [];
+  const builtInstructions = decodeMessage(built)?.instructions ?? [];
   const strange = decoded.instructions.find(
     (one) =>
       one.programId !== COMPUTE_BUDGET_PROGRAM &&
-      !wanted.some((other) => isSameInstruction(one, other)),
+      !builtInstructions.some((other) => isSameInstruction(one, other)),
   );
   if (strange === undefined) return forbiddenChange(built, message, 'wallet');
-  const cancelled = cancelledBy(strange, asked.programId);
+  const cancelled = cancelledBy(strange, request.programId);
   const hint = cancelled === undefined ? '' : ` (--replaces ${cancelled} signs it)`;
-  return `it ${stepOf(strange, asked).words}, which was not asked for${hint}`;
+  return `it ${stepOf(strange, request).words}, which was not asked for${hint}`;
 }
 
 /** Returns the address of the subscription account that a transaction cancels. */
@@ -249,21 +253,21 @@ export interface AskedTransfers {
  */
 export function transactionFault(
   message: Buffer,
-  asked: Reading & AskedTransfers,
+  request: Reading & AskedTransfers,
 ): string | undefined {
   const decoded = readable(message);
   if (decoded === undefined) return UNREADABLE;
-  const steps = stepsOf(decoded, asked);
+  const steps = stepsOf(decoded, request);
   for (const step of steps) {
-    const fault = stepFault(step, asked);
+    const fault = stepFault(step, request);
     if (fault !== undefined) return fault;
   }
   const sums = [
-    { flag: '--sol', format: formatSol, asked: asked.sol, sum: sumOf(steps, (t) => t === 'SOL') },
+    { flag: '--sol', format: formatSol, asked: request.sol, sum: sumOf(steps, (t) => t === 'SOL') },
     {
       flag: '--usdc',
       format: formatUsdc,
-      asked: asked.usdc,
+      asked: request.usdc,
       sum: sumOf(steps, (t) => t !== 'SOL'),
     },
   ];
@@ -273,14 +277,14 @@ export function transactionFault(
   return `it transfers ${format(sum)}, and ${flag} says ${format(wanted)}`;
 }
 
-function stepFault(step: Step, asked: Reading & AskedTransfers): string | undefined {
+function stepFault(step: Step, request: Reading & AskedTransfers): string | undefined {
   const { words, refused, program, mint, moves, opensFor } = step;
   if (refused !== undefined) return refusalOf(step);
-  if (program !== undefined && !asked.programs.includes(program))
+  if (program !== undefined && !request.programs.includes(program))
     return `it ${words} (--allow-program ${program} signs it)`;
-  if (mint !== undefined && !asked.tokens.has(mint)) return notUsdc(mint);
-  if (moves !== undefined) return moveFault(words, moves, asked);
-  return opensFor === undefined || asked.to.includes(opensFor)
+  if (mint !== undefined && !request.tokens.has(mint)) return notUsdc(mint);
+  if (moves !== undefined) return moveFault(words, moves, request);
+  return opensFor === undefined || request.to.includes(opensFor)
     ? undefined
     : `it ${words}, and --to does not name that wallet`;
 }

@@ -5,7 +5,7 @@ import type { components } from '../../client/client.ts';
 import { interruptible } from '../../daemon/run.ts';
 import { sampleFields, sampleTypes, type SampleType } from '../../domain/outbox/samples.ts';
 import { OperatorError } from '../../errors.ts';
-import type { Finish } from '../arguments.ts';
+import type { SetExitCode } from '../arguments.ts';
 import { appOf, type DeveloperFlags, withApp, withSession } from '../session.ts';
 import { print, printJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
@@ -16,7 +16,7 @@ interface TriggerFlags extends DeveloperFlags {
   data?: string;
 }
 
-export function addTrigger(command: Command, finish: Finish): void {
+export function addTrigger(command: Command, setExitCode: SetExitCode): void {
   withApp(command)
     .argument('<type>', sampleTypes.join(', '))
     .option(
@@ -24,25 +24,25 @@ export function addTrigger(command: Command, finish: Finish): void {
       'a JSON object whose fields replace those of data, such as \'{"externalId": "customer-7"}\'',
     )
     .option('--json', 'print one JSON object')
-    .action(async (type: string, flags: TriggerFlags) => finish(await trigger(type, flags)));
+    .action(async (type: string, flags: TriggerFlags) => setExitCode(await trigger(type, flags)));
 }
 
 /** Sends a sample event. Returns the exit code: 1 when the endpoint did not respond with 2xx. */
 function trigger(type: string, flags: TriggerFlags): Promise<number> {
   const fault = typeFault(type);
   if (fault !== undefined) throw new OperatorError(fault, 2);
-  const given = flags.data === undefined ? undefined : dataOf(flags.data);
+  const sampleData = flags.data === undefined ? undefined : dataOf(flags.data);
   return interruptible(false, async (signal) => {
     return withSession(flags, signal, async (session) => {
       const app = await appOf(session, flags.app, signal);
       const data = await withProgress('waiting for the endpoint', () =>
         session.client.post('/merchant/apps/{appId}/events/sample', {
           path: { appId: app.id },
-          body: { type: type as SampleType, ...(given !== undefined && { data: given }) },
+          body: { type: type as SampleType, ...(sampleData !== undefined && { data: sampleData }) },
           signal,
         }),
       );
-      const added = fieldsBeside(data.type, given);
+      const added = fieldsBeside(data.type, sampleData);
       if (added.length > 0)
         note(`A ${data.type} of the service has no ${added.join(', ')}: sent as --data has it.`);
       const delivered = data.status !== null && data.status >= 200 && data.status < 300;
@@ -56,10 +56,10 @@ function trigger(type: string, flags: TriggerFlags): Promise<number> {
 }
 
 /** Fields that the sample of this type does not have, in quotes. */
-function fieldsBeside(type: SampleType, given: object = {}): string[] {
-  const known = sampleFields(type);
-  return Object.keys(given).flatMap((name) =>
-    known.includes(name) ? [] : [`"${safeText(name)}"`],
+function fieldsBeside(type: SampleType, data: object = {}): string[] {
+  const fields = sampleFields(type);
+  return Object.keys(data).flatMap((name) =>
+    fields.includes(name) ? [] : [`"${safeText(name)}"`],
   );
 }
 

@@ -49,16 +49,16 @@ export function balancesOf(
   if (mint !== undefined && !isAddress(mint))
     throw new OperatorError('--mint must be an address: Base58 of 32 bytes.', 2);
   return withRpc(url, async (rpc) => {
-    const known = mint ?? (await mintOf(url, rpc));
+    const usdcMint = mint ?? (await mintOf(url, rpc));
     const { accounts } = await rpc.getMultipleAccounts(
-      [address, tokenAccountAddress(address, known).address],
+      [address, tokenAccountAddress(address, usdcMint).address],
       { commitment: 'confirmed' },
     );
     const [wallet = null, tokens = null] = accounts;
     return {
       lamports: wallet?.lamports ?? 0n,
       usdc: tokenAccountIn(tokens)?.amount ?? 0n,
-      mint: known,
+      mint: usdcMint,
     };
   });
 }
@@ -145,7 +145,7 @@ export function sendAndConfirm(
 ): Promise<string> {
   const bytes = Buffer.from(transaction, 'base64');
   const signature = signatureOf(bytes);
-  // The last block height of the blockhash is unknown: whether it is valid is asked at once.
+  // The last block height of the blockhash is unknown, so its validity is checked from the start.
   const lifetime = { blockhash: blockhashOf(bytes), lastValidBlockHeight: 0n, slot: 0n };
   const sought = { signature, lifetime, needsTwo: true };
   const sent = follow({ signature, bytes });

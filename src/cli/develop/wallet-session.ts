@@ -33,11 +33,13 @@ export interface Relayed {
  */
 async function signIn(client: Client, url: string, wallet: Keypair, role: Role): Promise<string> {
   const { signInFault } = await import('./signing-checks.ts');
-  const asked = await client.post('/auth/nonce', { body: { wallet: wallet.address, role } });
-  const [nonce, message] = [textIn(asked, 'nonce'), textIn(asked, 'message')];
+  const nonceResponse = await client.post('/auth/nonce', {
+    body: { wallet: wallet.address, role },
+  });
+  const [nonce, message] = [textIn(nonceResponse, 'nonce'), textIn(nonceResponse, 'message')];
   note(`Signing in to ${url} as a ${role}.`);
-  const wanted = { wallet: wallet.address, role, apiUrl: url, nonce, now: new Date() };
-  const fault = signInFault(message, wanted);
+  const request = { wallet: wallet.address, role, apiUrl: url, nonce, now: new Date() };
+  const fault = signInFault(message, request);
   if (fault !== undefined) throw notSignedIn(url, fault);
   const signature = bs58.encode(wallet.sign(Buffer.from(message)));
   const body = { wallet: wallet.address, nonce, signature };
@@ -73,10 +75,10 @@ function asWallet<T>(
  * Sends a signed transaction through the API. Repeats the request while the response is `pending`.
  */
 export function relayTransaction(
-  given: { apiUrl: string; wallet: Keypair; as: Role; transaction: string },
+  request: { apiUrl: string; wallet: Keypair; as: Role; transaction: string },
   signal: AbortSignal,
 ): Promise<Relayed> {
-  return asWallet(given, (client) => relay(client, given, signal));
+  return asWallet(request, (client) => relay(client, request, signal));
 }
 
 async function relay(
@@ -132,10 +134,10 @@ export function subscribeTo(
     });
     const { readingOf, signedBy } = await import('./wallet-chain.ts');
     const reading = readingOf(wallet.address, network);
-    const asked = { ...reading, plan, replaces };
+    const request = { ...reading, plan, replaces };
     const asks = { price: most === undefined, replaced: session !== undefined && canAsk(), signal };
     const transaction = await signedBy(wallet, textIn(data, 'transaction'), reading, (message) =>
-      unwanted(message, asked, asks),
+      unwanted(message, request, asks),
     );
     const relayed = await relay(
       client,
@@ -156,14 +158,14 @@ export function subscribeTo(
  */
 async function unwanted(
   message: Buffer,
-  asked: AskedSubscription,
+  request: AskedSubscription,
   asks: { price: boolean; replaced: boolean; signal: AbortSignal },
 ): Promise<string | undefined> {
   const { cancelledIn, subscribeFault } = await import('./signing-checks.ts');
   const unnamed =
-    asks.replaced && !asked.replaces ? cancelledIn(message, asked.programId) : undefined;
-  const replaces = asked.replaces ?? unnamed;
-  const fault = subscribeFault(message, { ...asked, replaces });
+    asks.replaced && !request.replaces ? cancelledIn(message, request.programId) : undefined;
+  const replaces = request.replaces ?? unnamed;
+  const fault = subscribeFault(message, { ...request, replaces });
   if (fault !== undefined || !(asks.price || unnamed !== undefined)) return fault;
   const isConfirmed = await confirm('Sign this transaction?', asks.signal);
   return isConfirmed ? undefined : 'it was not confirmed';

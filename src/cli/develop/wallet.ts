@@ -6,7 +6,7 @@ import { createKeypairFile, type Keypair, readKeypair } from '../../chain/keypai
 import { loadConfig } from '../../config/config.ts';
 import { interruptible } from '../../daemon/run.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
-import { type CommonFlags, decimal, type Finish, oneOf, withEnv } from '../arguments.ts';
+import { type CommonFlags, decimal, type SetExitCode, oneOf, withEnv } from '../arguments.ts';
 import { apiUrlOf } from '../session.ts';
 import { canAsk } from '../terminal/ask.ts';
 import { note, print, printJson } from '../terminal/print.ts';
@@ -50,24 +50,26 @@ interface SendFlags extends ChainFlags, SignFlags {}
 const FILE = 'the keypair file (Solana CLI format, mode 600)';
 const RPC = 'the chain; default: SOLANA_RPC_URL';
 
-export function addWallet(command: Command, finish: Finish): void {
+export function addWallet(command: Command, setExitCode: SetExitCode): void {
   const add = (name: string, description: string) =>
     command.command(name).description(description).option('--json', 'print one JSON object');
   add('new', 'makes a wallet in a new file that only you can read, and prints its address')
     .argument('<file>', FILE)
     .action(async (file: string, { json }: CommonFlags) =>
-      finish(showAddress(await refusing(createKeypairFile(file)), json)),
+      setExitCode(showAddress(await refusing(createKeypairFile(file)), json)),
     );
   add('address', 'prints the address')
     .argument('<file>', FILE)
     .action(async (file: string, { json }: CommonFlags) =>
-      finish(showAddress(await load(file), json)),
+      setExitCode(showAddress(await load(file), json)),
     );
   withEnv(add('balance', 'prints SOL and USDC'))
     .argument('<file-or-address>', `${FILE}, or any address`)
     .option('--rpc-url <url>', RPC)
     .option('--mint <address>', "USDC's mint; default: the one of the cluster")
-    .action(async (wallet: string, flags: BalanceFlags) => finish(await balance(wallet, flags)));
+    .action(async (wallet: string, flags: BalanceFlags) =>
+      setExitCode(await balance(wallet, flags)),
+    );
   withTransfers(
     add('sign', 'signs a sign-in text (prints Base58) or a transaction of the API (prints Base64)'),
   )
@@ -75,8 +77,8 @@ export function addWallet(command: Command, finish: Finish): void {
     .argument('[text]', 'the text or the transaction in Base64; default: stdin')
     .option('--api-url <url>', 'the API that the sign-in is for; default: BILLING_API_URL')
     .addOption(asRole('the role of the sign-in'))
-    .action(async (file: string, given: string | undefined, flags: SignFlags) =>
-      finish(await sign(file, given, flags)),
+    .action(async (file: string, argument: string | undefined, flags: SignFlags) =>
+      setExitCode(await sign(file, argument, flags)),
     );
   withTransfers(
     add('send', 'signs a transaction of the API, sends it and waits until it is confirmed'),
@@ -86,8 +88,8 @@ export function addWallet(command: Command, finish: Finish): void {
     .option('--rpc-url <url>', RPC)
     .option('--api-url <url>', 'send it through this API, which also registers or activates')
     .addOption(asRole('with --api-url: subscriber or merchant'))
-    .action(async (file: string, given: string | undefined, flags: SendFlags) =>
-      finish(await send(file, given, flags)),
+    .action(async (file: string, argument: string | undefined, flags: SendFlags) =>
+      setExitCode(await send(file, argument, flags)),
     );
   withEnv(add('subscribe', 'subscribes the wallet to a plan through the API'))
     .argument('<file>', FILE)
@@ -97,7 +99,7 @@ export function addWallet(command: Command, finish: Finish): void {
     .option('--amount <usdc>', 'the most that the plan may cost a period; else asks', decimal(6))
     .option('--replaces <address>', 'the subscription that it may cancel; else asks')
     .action(async (file: string, planId: string, flags: SubscribeFlags) =>
-      finish(await subscribe(file, planId, flags)),
+      setExitCode(await subscribe(file, planId, flags)),
     );
 }
 
@@ -149,18 +151,18 @@ async function balance(wallet: string, flags: BalanceFlags): Promise<number> {
 
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
-async function sign(file: string, given: string | undefined, flags: SignFlags): Promise<number> {
+async function sign(file: string, argument: string | undefined, flags: SignFlags): Promise<number> {
   const wallet = await load(file);
-  const asked = given ?? (await text(process.stdin));
-  if (BASE64.test(asked.trim())) {
-    const transaction = await signAsked(wallet, asked.trim(), flags);
+  const input = argument ?? (await text(process.stdin));
+  if (BASE64.test(input.trim())) {
+    const transaction = await signAsked(wallet, input.trim(), flags);
     if (flags.json === true) printJson({ transaction });
     else print(transaction);
     return 0;
   }
   // The wallet must sign exactly the bytes of the API's text. Only the newline at the end of stdin
   // is removed.
-  const message = given ?? asked.replace(/\n$/, '');
+  const message = argument ?? input.replace(/\n$/, '');
   const apiUrl = flags.apiUrl ?? loadConfig('developer', { envFile: flags.envFile }).givenApiUrl;
   if (apiUrl === undefined)
     throw new OperatorError(
@@ -169,14 +171,14 @@ async function sign(file: string, given: string | undefined, flags: SignFlags): 
     );
   const { signInFault } = await import('./signing-checks.ts');
   const { as: role } = flags;
-  const wanted = { wallet: wallet.address, role, apiUrl: apiUrlOf(apiUrl), now: new Date() };
-  const fault = signInFault(message, wanted);
+  const request = { wallet: wallet.address, role, apiUrl: apiUrlOf(apiUrl), now: new Date() };
+  const fault = signInFault(message, request);
   if (fault !== undefined)
     throw new OperatorError(
       `This is neither a transaction in Base64 nor a sign-in text to sign: ${safeText(fault)}.`,
       2,
     );
-  note(`Signing in to ${wanted.apiUrl} as a ${role}.`);
+  note(`Signing in to ${request.apiUrl} as a ${role}.`);
   const { default: bs58 } = await import('bs58');
   const signature = bs58.encode(wallet.sign(Buffer.from(message)));
   if (flags.json === true) printJson({ signature });
@@ -207,9 +209,9 @@ async function signAsked(
   );
 }
 
-async function send(file: string, given: string | undefined, flags: SendFlags): Promise<number> {
+async function send(file: string, argument: string | undefined, flags: SendFlags): Promise<number> {
   const wallet = await load(file);
-  const unsigned = (given ?? (await text(process.stdin))).trim();
+  const unsigned = (argument ?? (await text(process.stdin))).trim();
   const transaction = await signAsked(wallet, unsigned, flags);
   return interruptible(false, async (signal) => {
     if (flags.apiUrl === undefined) {
@@ -235,8 +237,8 @@ async function subscribe(file: string, planId: string, flags: SubscribeFlags): P
   const network = loadConfig('developer', { envFile: flags.envFile });
   const { apiUrl = network.apiUrl } = flags;
   return interruptible(false, async (signal) => {
-    const asked = { apiUrl, wallet, planId, session, most, replaces, network };
-    const relayed = await subscribeTo(asked, signal);
+    const request = { apiUrl, wallet, planId, session, most, replaces, network };
+    const relayed = await subscribeTo(request, signal);
     return report(relayed, wallet, flags.json);
   });
 }

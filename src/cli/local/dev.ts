@@ -1,12 +1,12 @@
 // The flags of `billing dev`. dev-run.ts may need optional packages, so this file imports
 // dev-run.ts only when the command runs.
 import type { Command } from 'commander';
-import type { Finish } from '../arguments.ts';
+import type { SetExitCode } from '../arguments.ts';
 import { withApp } from '../session.ts';
 import type { DevFlags } from './dev-run.ts';
 import { withOptional } from './optional.ts';
 
-export function addDev(command: Command, finish: Finish): void {
+export function addDev(command: Command, setExitCode: SetExitCode): void {
   withApp(command)
     .option(
       '--forward-to <url>',
@@ -16,6 +16,6 @@ export function addDev(command: Command, finish: Finish): void {
     .option('--no-bodies', 'print events without their bodies')
     .action(async (flags: DevFlags) => {
       const { dev } = await withOptional(() => import('./dev-run.ts'));
-      finish(await dev(flags));
+      setExitCode(await dev(flags));
     });
 }

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { type Command, Option } from 'commander';
 import { ENDING_SIGNALS } from '../../errors.ts';
-import { decimal, type Finish, wholeNumber } from '../arguments.ts';
+import { decimal, type SetExitCode, wholeNumber } from '../arguments.ts';
 import type { FundFlags } from './localnet-fund.ts';
 import { withOptional } from './optional.ts';
 
@@ -18,7 +18,7 @@ interface LocalnetFlags {
   json?: boolean;
 }
 
-export function addLocalnet(command: Command, finish: Finish): void {
+export function addLocalnet(command: Command, setExitCode: SetExitCode): void {
   command
     .option('--port <port>', 'JSON-RPC over HTTP; 0: any free port', wholeNumber(0, 65_535), 8899)
     .option('--ws-port <port>', 'WebSocket; default: the HTTP port + 1', wholeNumber(0, 65_535))
@@ -40,7 +40,7 @@ export function addLocalnet(command: Command, finish: Finish): void {
       wholeNumber(0, 200_000),
     )
     .option('--json', 'print addresses as one line of JSON')
-    .action(async (flags: LocalnetFlags) => finish(await localnet(flags)))
+    .action(async (flags: LocalnetFlags) => setExitCode(await localnet(flags)))
     // `localnet` and `fund` both have --json. With enablePositionalOptions(), a flag after `fund`
     // belongs to `fund`.
     .enablePositionalOptions();
@@ -54,7 +54,7 @@ export function addLocalnet(command: Command, finish: Finish): void {
     .option('--json', 'print the balances as one JSON object')
     .action(async (address: string, flags: FundFlags) => {
       const { fund } = await withOptional(() => import('./localnet-fund.ts'));
-      finish(await fund(address, flags));
+      setExitCode(await fund(address, flags));
     });
 }
 

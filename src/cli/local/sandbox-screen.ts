@@ -26,7 +26,8 @@ export interface ScenarioProgress {
 
 // Number of rows read for each list, more than a screen can show.
 const LISTED = 200;
-const LIMIT_MS = 5000;
+/** Time limit of a query. */
+const QUERY_TIMEOUT_MS = 5000;
 const IDLE_MS = 250;
 
 /**
@@ -44,7 +45,7 @@ export async function showSandbox(
   const database = withDeadline(databaseUrl, {
     max: 3,
     name: 'billing sandbox screen',
-    limitMs: LIMIT_MS,
+    limitMs: QUERY_TIMEOUT_MS,
   });
   const source: SandboxSource = {
     apiUrl,

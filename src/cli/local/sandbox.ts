@@ -1,11 +1,11 @@
 // The flags of `billing sandbox`. sandbox-run.ts needs optional packages, so this file imports
 // sandbox-run.ts only when the command runs.
 import type { Command } from 'commander';
-import { type Finish, wholeNumber } from '../arguments.ts';
+import { type SetExitCode, wholeNumber } from '../arguments.ts';
 import { withOptional } from './optional.ts';
 import type { SandboxFlags } from './sandbox-run.ts';
 
-export function addSandbox(command: Command, finish: Finish): void {
+export function addSandbox(command: Command, setExitCode: SetExitCode): void {
   command
     .option('--once', 'play the scenario to its end, check every invariant and exit')
     .option(
@@ -33,6 +33,6 @@ export function addSandbox(command: Command, finish: Finish): void {
     .option('--no-play', 'start everything but leave the wallets idle')
     .action(async (flags: SandboxFlags) => {
       const { sandbox } = await withOptional(() => import('./sandbox-run.ts'));
-      finish(await sandbox(flags));
+      setExitCode(await sandbox(flags));
     });
 }

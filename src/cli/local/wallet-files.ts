@@ -34,10 +34,10 @@ export function removeEnv(directory: string): Promise<void> {
  */
 export async function writeWallets(directory: string, ready: Sandbox['ready']): Promise<void> {
   const { merchants, subscribers } = ready;
-  const name = (kind: string, place: number) => `${kind}${place === 0 ? '' : `-${place + 1}`}.json`;
+  const name = (kind: string, index: number) => `${kind}${index === 0 ? '' : `-${index + 1}`}.json`;
   const files = [
-    ...merchants.map(({ secretKey }, place) => ({ file: name('merchant', place), secretKey })),
-    ...subscribers.map(({ secretKey }, place) => ({ file: name('subscriber', place), secretKey })),
+    ...merchants.map(({ secretKey }, index) => ({ file: name('merchant', index), secretKey })),
+    ...subscribers.map(({ secretKey }, index) => ({ file: name('subscriber', index), secretKey })),
   ];
   for (const { file, secretKey } of files)
     await writeFile(join(directory, file), JSON.stringify([...bs58.decode(secretKey)]), {

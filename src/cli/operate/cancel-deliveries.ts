@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { runCommand } from '../../daemon/run.ts';
 import { cancelMatching, countPending } from '../../db/delivering/delivery-queue.ts';
 import { OperatorError } from '../../errors.ts';
-import { type Finish, parseReason, withEnv } from '../arguments.ts';
+import { type SetExitCode, parseReason, withEnv } from '../arguments.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';
 import { note, print, printJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
@@ -17,7 +17,7 @@ interface CancelFlags extends DeliveriesFlags {
   yes?: boolean;
 }
 
-export function addCancel(deliveries: Command, finish: Finish): void {
+export function addCancel(deliveries: Command, setExitCode: SetExitCode): void {
   withEnv(
     deliveries
       .command('cancel')
@@ -32,7 +32,7 @@ export function addCancel(deliveries: Command, finish: Finish): void {
     .option('--dry-run', 'count only')
     .option('--yes', 'do not ask')
     .option('--json', 'print one JSON object')
-    .action(async (flags: CancelFlags) => finish(await cancel(flags)));
+    .action(async (flags: CancelFlags) => setExitCode(await cancel(flags)));
 }
 
 /**
@@ -64,11 +64,11 @@ function cancel(flags: CancelFlags): Promise<number> {
         return 1;
       }
     }
-    const what = selectionInWords(
+    const selection = selectionInWords(
       { ...filters, until: flags.until ? filters.until : null },
       matching,
     );
-    await record(sql, 'deliveries cancel', what, flags);
+    await record(sql, 'deliveries cancel', selection, flags);
     const cancelled = await withProgress('cancelling', ({ update }) =>
       cancelMatching(sql, filters, (count) => update(`${count} of ${matching}`)),
     );

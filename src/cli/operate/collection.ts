@@ -14,7 +14,7 @@ import type { Queryable } from '../../db/postgres/connect.ts';
 import { findPlan } from '../../db/subscriptions/plans.ts';
 import { heldInWords } from '../../domain/collecting/brake.ts';
 import { OperatorError } from '../../errors.ts';
-import { type CommonFlags, type Finish, parseId, parseReason, withEnv } from '../arguments.ts';
+import { type CommonFlags, type SetExitCode, parseId, parseReason, withEnv } from '../arguments.ts';
 import { print, printJson } from '../terminal/print.ts';
 import { merchantOf } from './named-merchant.ts';
 
@@ -25,7 +25,7 @@ interface CollectionFlags extends CommonFlags {
   reason: string;
 }
 
-export function addCollection(collection: Command, finish: Finish): void {
+export function addCollection(collection: Command, setExitCode: SetExitCode): void {
   const scoped = (name: string, description: string) =>
     withEnv(collection.command(name).description(description))
       .option('--merchant <wallet>', 'only of this merchant (wallet or id)')
@@ -35,9 +35,9 @@ export function addCollection(collection: Command, finish: Finish): void {
   scoped(
     'hold',
     'signs no new payment from now on; what is signed already is settled, and everything else goes on',
-  ).action(async (flags: CollectionFlags) => finish(await hold(flags)));
+  ).action(async (flags: CollectionFlags) => setExitCode(await hold(flags)));
   scoped('resume', 'ends a hold of the same scope').action(async (flags: CollectionFlags) =>
-    finish(await resume(flags)),
+    setExitCode(await resume(flags)),
   );
 }
 
@@ -52,20 +52,20 @@ function hold(flags: CollectionFlags): Promise<number> {
     return {
       changed: isNew,
       message: isNew
-        ? `Collection of ${named(change)} is held: no new payment is signed. Payments that were signed before are sent and settled.`
-        : `Collection of ${named(change)} was held already; it has the new reason now.`,
+        ? `Collection of ${scopeName(change)} is held: no new payment is signed. Payments that were signed before are sent and settled.`
+        : `Collection of ${scopeName(change)} was held already; it has the new reason now.`,
     };
   });
 }
 
 function resume(flags: CollectionFlags): Promise<number> {
   return changeHolds(flags, async (sql, change) => {
-    const ended = await resumeCollection(sql, change);
+    const hasEnded = await resumeCollection(sql, change);
     return {
-      changed: ended,
-      message: ended
-        ? `Collection of ${named(change)} continues: what is due is collected within a minute or two.`
-        : `Collection of ${named(change)} was not held.`,
+      changed: hasEnded,
+      message: hasEnded
+        ? `Collection of ${scopeName(change)} continues: what is due is collected within a minute or two.`
+        : `Collection of ${scopeName(change)} was not held.`,
     };
   });
 }
@@ -108,4 +108,4 @@ async function scopeOf(
   return { merchantId: null, planId, what: `plan ${planId}` };
 }
 
-const named = ({ what }: Change) => what ?? 'all plans';
+const scopeName = ({ what }: Change) => what ?? 'all plans';

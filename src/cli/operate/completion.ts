@@ -1,14 +1,14 @@
 // `billing completion`: prints a completion script for a shell. The script is generated from the
 // tree of commands, so it has every command and flag of this release.
 import type { Command, Option } from 'commander';
-import { type Finish, oneOf } from '../arguments.ts';
+import { type SetExitCode, oneOf } from '../arguments.ts';
 import { print } from '../terminal/print.ts';
 
 /**
  * Adds the argument and the action. The script needs the complete tree of commands, so cli.ts loads
  * all commands before it runs this one.
  */
-export function addCompletion(command: Command, finish: Finish): void {
+export function addCompletion(command: Command, setExitCode: SetExitCode): void {
   command
     .argument('<shell>', 'bash, zsh or fish', oneOf('bash', 'zsh', 'fish'))
     .addHelpText(
@@ -22,7 +22,7 @@ To load it in every shell:
     .action((shell: keyof typeof scripts) => {
       const root = command.parent ?? command;
       print(scripts[shell](nodesOf(root, root.name())));
-      finish(0);
+      setExitCode(0);
     });
 }
 

@@ -3,7 +3,7 @@
 import type { Command } from 'commander';
 import { examineConfig } from '../../config/config.ts';
 import { effectiveSettings, type EffectiveSetting } from '../../config/effective.ts';
-import { type CommonFlags, type Finish, withEnv } from '../arguments.ts';
+import { type CommonFlags, type SetExitCode, withEnv } from '../arguments.ts';
 import { note, print, printJson } from '../terminal/print.ts';
 import { table } from '../terminal/table.ts';
 
@@ -11,7 +11,7 @@ interface PrintFlags extends CommonFlags {
   set?: boolean;
 }
 
-export function addConfig(command: Command, finish: Finish): void {
+export function addConfig(command: Command, setExitCode: SetExitCode): void {
   withEnv(
     command
       .command('print')
@@ -19,7 +19,7 @@ export function addConfig(command: Command, finish: Finish): void {
   )
     .option('--set', 'only the variables that are set')
     .option('--json', 'print one JSON object')
-    .action((flags: PrintFlags) => finish(printConfig(flags)));
+    .action((flags: PrintFlags) => setExitCode(printConfig(flags)));
 }
 
 /**
@@ -31,9 +31,9 @@ function printConfig({ envFile, set = false, json = false }: PrintFlags): number
   // The role "developer" requires no variable, so a missing variable is no fault here.
   const { config, faults } = examineConfig('developer', environment);
   const all = effectiveSettings(environment, config);
-  const shown = set ? all.filter(isSet) : all;
-  if (json) printJson({ variables: shown, faults });
-  else print(table(['VARIABLE', 'VALUE', 'FROM'], shown.map(row)));
+  const shownVariables = set ? all.filter(isSet) : all;
+  if (json) printJson({ variables: shownVariables, faults });
+  else print(table(['VARIABLE', 'VALUE', 'FROM'], shownVariables.map(row)));
   if (!json) for (const fault of faults) note(fault);
   return faults.length === 0 ? 0 : 2;
 }

@@ -11,7 +11,7 @@ import {
 } from '../../db/operating/installation.ts';
 import { differences, installationOf } from '../../domain/accounts/installation.ts';
 import { OperatorError } from '../../errors.ts';
-import { type Finish, withEnv } from '../arguments.ts';
+import { type SetExitCode, withEnv } from '../arguments.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';
 import { print, printJson } from '../terminal/print.ts';
 import { type ReasonFlag, recorded, withReason } from './recorded.ts';
@@ -20,11 +20,11 @@ interface ConfigureFlags extends ReasonFlag {
   yes?: boolean;
 }
 
-export function addConfigure(command: Command, finish: Finish): void {
+export function addConfigure(command: Command, setExitCode: SetExitCode): void {
   withReason(withEnv(command))
     .option('--yes', 'do not ask')
     .option('--json', 'print one JSON object')
-    .action(async (flags: ConfigureFlags) => finish(await configure(flags)));
+    .action(async (flags: ConfigureFlags) => setExitCode(await configure(flags)));
 }
 
 const OTHER_FEE =

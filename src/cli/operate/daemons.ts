@@ -1,7 +1,7 @@
 // `billing serve`, `billing keeper` and `billing dispatch`: run until SIGTERM, SIGINT or SIGHUP.
 import type { Command } from 'commander';
 import type { runDaemon } from '../../daemon/run.ts';
-import { type EnvFlag, type Finish, withEnv } from '../arguments.ts';
+import { type EnvFlag, type SetExitCode, withEnv } from '../arguments.ts';
 
 type Role = Parameters<typeof runDaemon>[0];
 type LoadStart = Parameters<typeof runDaemon>[2];
@@ -20,10 +20,10 @@ export const addDispatch = daemon(
 );
 
 function daemon(role: Role, loadStart: LoadStart) {
-  return (command: Command, finish: Finish): void => {
+  return (command: Command, setExitCode: SetExitCode): void => {
     withEnv(command).action(async ({ envFile }: EnvFlag) => {
       const run = await import('../../daemon/run.ts');
-      finish(await run.runDaemon(role, envFile, loadStart));
+      setExitCode(await run.runDaemon(role, envFile, loadStart));
     });
   };
 }

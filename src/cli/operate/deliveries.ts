@@ -11,7 +11,7 @@ import { withDeadline } from '../../db/postgres/deadline.ts';
 import { secretBox } from '../../domain/accounts/secrets.ts';
 import { readLog, type LogQuery } from '../../domain/outbox/delivery-log.ts';
 import { OperatorError } from '../../errors.ts';
-import { type Finish, wholeNumber, withEnv } from '../arguments.ts';
+import { type SetExitCode, wholeNumber, withEnv } from '../arguments.ts';
 import { print, printJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { table } from '../terminal/table.ts';
@@ -23,7 +23,7 @@ const DEFAULT_LIMIT = 50;
 // Time limit in milliseconds of each query of the screen. The screen retries after a timeout.
 const LIMIT_MS = 5000;
 
-export function addDeliveries(command: Command, finish: Finish): void {
+export function addDeliveries(command: Command, setExitCode: SetExitCode): void {
   withEnv(command)
     .option('--status <status>', 'pending, delivered, failed or cancelled')
     .option('--app <id>', 'of this app')
@@ -37,10 +37,10 @@ export function addDeliveries(command: Command, finish: Finish): void {
       wholeNumber(1, 1_000_000),
     )
     .option('--json', 'print one line of JSON per delivery');
-  withApi(command).action(async (flags: DeliveriesFlags) => finish(await deliveries(flags)));
+  withApi(command).action(async (flags: DeliveriesFlags) => setExitCode(await deliveries(flags)));
   // `deliveries` and `deliveries cancel` have the same filter flags. With
   // enablePositionalOptions(), a flag after `cancel` belongs to `cancel`.
-  addCancel(command.enablePositionalOptions(), finish);
+  addCancel(command.enablePositionalOptions(), setExitCode);
 }
 
 /**

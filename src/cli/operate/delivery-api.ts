@@ -69,7 +69,7 @@ export function deliveriesOverApi(flags: DeliveriesFlags): Promise<number> {
   const { endpointId, ...filters } = parseQuery(flags);
   const { limit = DEFAULT_LIMIT, json = false } = flags;
   return withApp(flags, async ({ client }, appId, signal) => {
-    // One row beyond the limit tells whether there are more.
+    // One row beyond the limit shows whether there are more rows.
     const query = { limit: Math.min(MAX_ROWS, limit + 1), ...filtersOf(filters) };
     const found =
       endpointId === null
@@ -196,7 +196,7 @@ async function replayEach(
   ids: readonly string[],
   { signal, progress }: Work,
 ): Promise<number> {
-  for (const [place, deliveryId] of ids.entries()) {
+  for (const [index, deliveryId] of ids.entries()) {
     try {
       await patiently(signal, () =>
         client.post('/merchant/apps/{appId}/deliveries/{deliveryId}/replay', {
@@ -204,13 +204,15 @@ async function replayEach(
         }),
       );
     } catch (error) {
-      const left = `${place} are queued; left are: ${ids.slice(place).join(' ')}`;
+      const left = `${index} are queued; left are: ${ids.slice(index).join(' ')}`;
       if (signal.aborted) throw Interrupted.by(signal, `Interrupted: ${left}`);
-      const told = inWords(url, error);
-      if (place === 0 || !(told instanceof OperatorError)) throw told;
-      throw new OperatorError(`${told.message} ${left}`, told.exitCode, { cause: error });
+      const operatorError = inWords(url, error);
+      if (index === 0 || !(operatorError instanceof OperatorError)) throw operatorError;
+      throw new OperatorError(`${operatorError.message} ${left}`, operatorError.exitCode, {
+        cause: error,
+      });
     }
-    progress.update(`${place + 1} of ${ids.length}`);
+    progress.update(`${index + 1} of ${ids.length}`);
   }
   return ids.length;
 }

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { type Config, examineConfig } from '../../config/config.ts';
 import { compareClocks, MAX_CLOCK_SECONDS } from '../../daemon/clocks.ts';
 import { interruptible } from '../../daemon/run.ts';
-import { type CommonFlags, type Finish, listOf, sol, withEnv } from '../arguments.ts';
+import { type CommonFlags, type SetExitCode, listOf, sol, withEnv } from '../arguments.ts';
 import { painter, print, printJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { safeText } from '../terminal/safe-text.ts';
@@ -19,7 +19,7 @@ interface DoctorFlags extends CommonFlags {
   minSol: number;
 }
 
-export function addDoctor(command: Command, finish: Finish): void {
+export function addDoctor(command: Command, setExitCode: SetExitCode): void {
   withEnv(command)
     .option(
       '--for <daemons>',
@@ -29,7 +29,7 @@ export function addDoctor(command: Command, finish: Finish): void {
     )
     .option('--min-sol <sol>', 'minimum balance of the keeper', sol, 0.1)
     .option('--json', 'print one JSON object')
-    .action(async (flags: DoctorFlags) => finish(await doctor(flags)));
+    .action(async (flags: DoctorFlags) => setExitCode(await doctor(flags)));
 }
 
 /** Prints one line per check. Returns the exit code: 1 when the operator has something to do. */
@@ -89,14 +89,14 @@ async function examineWorld(
 
 function clockCheck(clocks: ReturnType<typeof compareClocks>): Check {
   const name = 'Clocks';
-  const known = Object.entries({ Postgres: clocks.postgres, 'the chain': clocks.chain }).flatMap(
+  const measured = Object.entries({ Postgres: clocks.postgres, 'the chain': clocks.chain }).flatMap(
     ([of, offset]) => (offset === null ? [] : [of]),
   );
-  if (known.length === 0)
+  if (measured.length === 0)
     return { name, state: 'unchecked', detail: 'neither Postgres nor a public chain was read' };
   if (Math.abs(clocks.seconds) > MAX_CLOCK_SECONDS)
     return { name, state: 'todo', detail: `${clocksInWords(clocks)}: set it by NTP` };
-  return { name, state: 'ok', detail: `this host agrees with ${known.join(' and ')}` };
+  return { name, state: 'ok', detail: `this host agrees with ${measured.join(' and ')}` };
 }
 
 const MARKS = { ok: ['green', 'ok  '], todo: ['red', 'todo'], unchecked: ['dim', '-   '] } as const;

@@ -9,14 +9,14 @@ import { FIRST_ID } from '../../db/postgres/ids.ts';
 import { generateKey } from '../../domain/accounts/keys.ts';
 import { secretBox } from '../../domain/accounts/secrets.ts';
 import { OperatorError } from '../../errors.ts';
-import { type CommonFlags, type Finish, parseId, withEnv } from '../arguments.ts';
+import { type CommonFlags, type SetExitCode, parseId, withEnv } from '../arguments.ts';
 import { print, printJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { merchantOf } from './named-merchant.ts';
 import { printList } from './print-list.ts';
 import { type ReasonFlag, record, recorded, withReason } from './recorded.ts';
 
-export function addKeys(keys: Command, finish: Finish): void {
+export function addKeys(keys: Command, setExitCode: SetExitCode): void {
   withEnv(
     keys
       .command('list')
@@ -25,7 +25,7 @@ export function addKeys(keys: Command, finish: Finish): void {
     .argument('[merchant]', 'id or wallet; default: every merchant')
     .option('--json', 'print one line of JSON per key')
     .action(async (merchant: string | undefined, flags: CommonFlags) =>
-      finish(await listKeys(merchant, flags)),
+      setExitCode(await listKeys(merchant, flags)),
     );
   const changing = (name: string, description: string) =>
     withReason(withEnv(keys.command(name).description(description))).option(
@@ -35,15 +35,15 @@ export function addKeys(keys: Command, finish: Finish): void {
   changing('create', 'creates a key and prints it once, on stdout; only its hash is stored')
     .argument('<merchant>', 'id or wallet')
     .action(async (merchant: string, flags: ReasonFlag) =>
-      finish(await createKey(merchant, flags)),
+      setExitCode(await createKey(merchant, flags)),
     );
   changing('revoke', 'revokes a key immediately and permanently')
     .argument('<keyId>', 'the id that "keys list" shows')
-    .action(async (keyId: string, flags: ReasonFlag) => finish(await revokeKey(keyId, flags)));
+    .action(async (keyId: string, flags: ReasonFlag) => setExitCode(await revokeKey(keyId, flags)));
   changing(
     'reseal',
     'encrypts webhook secrets with the newest ENCRYPTION_KEY, so that older ones can be dropped',
-  ).action(async (flags: ReasonFlag) => finish(await reseal(flags)));
+  ).action(async (flags: ReasonFlag) => setExitCode(await reseal(flags)));
 }
 
 function listKeys(
@@ -53,7 +53,7 @@ function listKeys(
   return runCommand(envFile, async ({ sql }) => {
     const merchantId = merchant === undefined ? null : (await merchantOf(sql, merchant)).id;
     await printList({
-      what: 'keys',
+      noun: 'keys',
       json,
       page: (after, limit) => listKeysAdmin(sql, { merchantId, after, limit }),
       head: ['ID', 'PREFIX', 'MERCHANT', 'CREATED', 'LAST USED', 'REVOKED'],

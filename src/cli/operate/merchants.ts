@@ -16,7 +16,7 @@ import { countLiveSubscriptions, eraseMerchant } from '../../db/operating/erasur
 import { OperatorError } from '../../errors.ts';
 import { formatUsdcExact } from '../../format.ts';
 import { requestsPerMinute } from '../../http/door/limits.ts';
-import { type CommonFlags, type Finish, oneOf, wholeNumber, withEnv } from '../arguments.ts';
+import { type CommonFlags, type SetExitCode, oneOf, wholeNumber, withEnv } from '../arguments.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';
 import { print, printJson, painter } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
@@ -35,19 +35,19 @@ interface EraseFlags extends ReasonFlag {
   yes?: boolean;
 }
 
-export function addMerchants(merchants: Command, finish: Finish): void {
-  addReading(merchants, finish);
-  addChanges(merchants, finish);
-  addSetSponsoring(merchants, finish);
-  addSuspending(merchants, finish, 'merchant');
-  addApprove(merchants, finish);
+export function addMerchants(merchants: Command, setExitCode: SetExitCode): void {
+  addReading(merchants, setExitCode);
+  addChanges(merchants, setExitCode);
+  addSetSponsoring(merchants, setExitCode);
+  addSuspending(merchants, setExitCode, 'merchant');
+  addApprove(merchants, setExitCode);
 }
 
-function addReading(merchants: Command, finish: Finish): void {
+function addReading(merchants: Command, setExitCode: SetExitCode): void {
   withEnv(merchants.command('list').description('merchants, newest first'))
     .option('--tier <tier>', 'only this tier: free or pro', oneOf('free', 'pro'))
     .option('--json', 'print one line of JSON per merchant')
-    .action(async (flags: ListFlags) => finish(await listMerchants(flags)));
+    .action(async (flags: ListFlags) => setExitCode(await listMerchants(flags)));
   withEnv(
     merchants
       .command('show')
@@ -56,11 +56,11 @@ function addReading(merchants: Command, finish: Finish): void {
     .argument('<merchant>', 'id or wallet')
     .option('--json', 'print one JSON object')
     .action(async (merchant: string, flags: CommonFlags) =>
-      finish(await showMerchant(merchant, flags)),
+      setExitCode(await showMerchant(merchant, flags)),
     );
 }
 
-function addChanges(merchants: Command, finish: Finish): void {
+function addChanges(merchants: Command, setExitCode: SetExitCode): void {
   const changing = (name: string, description: string) =>
     withReason(withEnv(merchants.command(name).description(description)))
       .argument('<merchant>', 'id or wallet')
@@ -68,14 +68,16 @@ function addChanges(merchants: Command, finish: Finish): void {
   changing('set-tier', 'free or pro: rate limit and CSV export; effective from the next request')
     .argument('<tier>', 'free or pro', oneOf('free', 'pro'))
     .action(async (merchant: string, tier: Tier, flags: ReasonFlag) =>
-      finish(await setTier(merchant, tier, flags)),
+      setExitCode(await setTier(merchant, tier, flags)),
     );
   changing(
     'erase',
     "erases a merchant's personal data: names, e-mail, URLs, keys, secrets, event bodies; payments stay",
   )
     .option('--yes', 'do not ask')
-    .action(async (merchant: string, flags: EraseFlags) => finish(await erase(merchant, flags)));
+    .action(async (merchant: string, flags: EraseFlags) =>
+      setExitCode(await erase(merchant, flags)),
+    );
   const bps = wholeNumber(0, 10_000);
   changing('set-fee', "the merchant's platform fee; effective for payments signed from now on")
     .argument(
@@ -84,14 +86,14 @@ function addChanges(merchants: Command, finish: Finish): void {
       (value) => (value === 'default' ? null : bps(value)),
     )
     .action(async (merchant: string, feeBps: number | null, flags: ReasonFlag) =>
-      finish(await setFee(merchant, feeBps, flags)),
+      setExitCode(await setFee(merchant, feeBps, flags)),
     );
 }
 
 function listMerchants({ envFile, tier, json = false }: ListFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config }) => {
     await printList({
-      what: 'merchants',
+      noun: 'merchants',
       json,
       page: (after, limit) => listMerchantsAdmin(sql, { tier: tier ?? null, after, limit }),
       head: ['ID', 'WALLET', 'NAME', 'TIER', 'FEE', 'STATE', 'CREATED'],

@@ -13,7 +13,7 @@ import { migrate, newerSchema, planMigrations } from '../../db/postgres/migrate.
 import type { Planned } from '../../db/postgres/migration-plan.ts';
 import { isLost } from '../../db/postgres/outage.ts';
 import { OperatorError } from '../../errors.ts';
-import { type CommonFlags, type Finish, wholeNumber, withEnv } from '../arguments.ts';
+import { type CommonFlags, type SetExitCode, wholeNumber, withEnv } from '../arguments.ts';
 import { print, printJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { record } from './recorded.ts';
@@ -27,7 +27,7 @@ interface MigrateFlags extends CommonFlags {
   wait: number;
 }
 
-export function addMigrate(command: Command, finish: Finish): void {
+export function addMigrate(command: Command, setExitCode: SetExitCode): void {
   withEnv(command)
     .option(
       '--roles <directory>',
@@ -44,7 +44,7 @@ export function addMigrate(command: Command, finish: Finish): void {
       30,
     )
     .option('--json', 'print the applied (or pending) migrations as JSON')
-    .action(async (flags: MigrateFlags) => finish(await migrateDatabase(flags)));
+    .action(async (flags: MigrateFlags) => setExitCode(await migrateDatabase(flags)));
 }
 
 /** Applies the pending migrations and prints their names. Returns the exit code. */
@@ -64,7 +64,8 @@ function migrateDatabase({
       if (plan === true) return printPlan(await planMigrations(sql), json);
       const newer = await newerSchema(sql);
       if (newer !== undefined) return leaveSchema(newer, { roles, json });
-      const made = roles === undefined ? undefined : await makeDatabaseRoles(sql, urls, roles);
+      const databaseRoles =
+        roles === undefined ? undefined : await makeDatabaseRoles(sql, urls, roles);
       // moveStatistics() corrects a right that earlier builds gave to the role of `serve`. The call
       // does not depend on --roles, because an upgrade needs no --roles when the roles exist.
       const statistics = await moveStatistics(sql);
@@ -73,17 +74,17 @@ function migrateDatabase({
       const steps = [
         ...applied,
         ...recorded.map((term) => `${variables[term].name} ${config[term]}`),
-        ...(made === undefined ? [] : ['the roles of the daemons']),
+        ...(databaseRoles === undefined ? [] : ['the roles of the daemons']),
       ];
       if (steps.length > 0) await record(sql, 'migrate', steps.join(', '), {});
       const words =
         applied.length === 0 ? 'The schema is up to date' : `Applied ${applied.join(', ')}`;
-      if (json) printJson({ applied, ...made, statistics });
+      if (json) printJson({ applied, ...databaseRoles, statistics });
       else {
         print(`${words} (${describeDatabase(databaseUrl)}).`);
         for (const term of recorded)
           print(`Recorded ${variables[term].name}, which all daemons must share: ${config[term]}.`);
-        if (made !== undefined) describeRoles(made);
+        if (databaseRoles !== undefined) describeRoles(databaseRoles);
         if (statistics !== undefined) describeStatistics(statistics);
       }
       return 0;

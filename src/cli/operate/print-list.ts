@@ -7,7 +7,7 @@ import { table, type Cell } from '../terminal/table.ts';
 const ROWS_AT_ONCE = 1000;
 
 export interface Listing<T> {
-  what: string;
+  noun: string;
   json: boolean;
   /** Reads up to `limit` rows that follow the row with the id `after`. */
   page: (after: string | null, limit: number) => Promise<readonly T[]>;
@@ -19,7 +19,7 @@ export interface Listing<T> {
 
 /** Prints all rows as a table, or each row as one line of JSON. */
 export async function printList<T extends { id: string }>({
-  what,
+  noun,
   json,
   page,
   head,
@@ -27,7 +27,7 @@ export async function printList<T extends { id: string }>({
   none,
 }: Listing<T>): Promise<void> {
   const rows: (readonly Cell[])[] = [];
-  await withProgress(`reading ${what}`, async (progress) => {
+  await withProgress(`reading ${noun}`, async (progress) => {
     let count = 0;
     for (let after: string | null = null; ;) {
       const found: readonly T[] = await page(after, ROWS_AT_ONCE);

@@ -1,11 +1,11 @@
 // The flags of `billing reconcile`. Loading the Solana libraries takes 200 ms, so this file imports
 // reconcile/run.ts only when the command runs.
 import type { Command } from 'commander';
-import { type Finish, withEnv } from '../arguments.ts';
+import { type SetExitCode, withEnv } from '../arguments.ts';
 import type { ReconcileFlags } from './reconcile/run.ts';
 import { withReason } from './recorded.ts';
 
-export function addReconcile(command: Command, finish: Finish): void {
+export function addReconcile(command: Command, setExitCode: SetExitCode): void {
   withReason(withEnv(command))
     .option(
       '--since <time>',
@@ -19,6 +19,6 @@ export function addReconcile(command: Command, finish: Finish): void {
     .option('--json', 'print one JSON object')
     .action(async (flags: ReconcileFlags) => {
       const { reconcileBooks } = await import('./reconcile/run.ts');
-      finish(await reconcileBooks(flags));
+      setExitCode(await reconcileBooks(flags));
     });
 }

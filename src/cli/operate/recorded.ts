@@ -16,14 +16,14 @@ export function withReason(command: Command): Command {
   return command.option('--reason <text>', 'why, for the record (billing actions)', parseReason);
 }
 
-/** Records a change in the audit log. `what` describes the changed object. */
+/** Records a change in the audit log. `object` describes the changed object. */
 export function record(
   sql: Queryable,
   command: string,
-  what: string | null,
+  object: string | null,
   { reason = null }: { reason?: string | null },
 ): Promise<void> {
-  return recordAction(sql, operator(), { command, what, reason });
+  return recordAction(sql, operator(), { command, what: object, reason });
 }
 
 /**

@@ -4,7 +4,7 @@ import { runCommand, unlessInterrupted } from '../../daemon/run.ts';
 import { createNotifier, DELIVERIES_QUEUED } from '../../db/postgres/notify.ts';
 import { planReplay, runReplay } from '../../domain/outbox/replay.ts';
 import { Interrupted } from '../../errors.ts';
-import { type Finish, withEnv } from '../arguments.ts';
+import { type SetExitCode, withEnv } from '../arguments.ts';
 import { print, printJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { asksApi, replayOverApi, withApi } from './delivery-api.ts';
@@ -12,7 +12,7 @@ import { parseSelection, type ReplayFlags } from './delivery-filters.ts';
 import { record, withReason } from './recorded.ts';
 import { confirmed, describePlan, selectionInWords } from './replay-plan.ts';
 
-export function addReplay(command: Command, finish: Finish): void {
+export function addReplay(command: Command, setExitCode: SetExitCode): void {
   withReason(withEnv(command))
     .argument('[deliveryId...]', 'deliveries whose events are queued again')
     .option('--webhook <id>', 'deliveries of this webhook endpoint')
@@ -28,7 +28,7 @@ export function addReplay(command: Command, finish: Finish): void {
     .option('--yes', 'do not ask')
     .option('--json', 'print one JSON object');
   withApi(command).action(async (ids: string[], flags: ReplayFlags) =>
-    finish(await (asksApi(flags) ? replayOverApi(ids, flags) : replay(ids, flags))),
+    setExitCode(await (asksApi(flags) ? replayOverApi(ids, flags) : replay(ids, flags))),
   );
 }
 

@@ -7,7 +7,13 @@ import type { MerchantOut } from '../../db/offers/sponsor-budgets.ts';
 import { updateSponsoring } from '../../db/offers/sponsored-merchants.ts';
 import { mayBeOut, sponsorLimits } from '../../domain/offers/limits.ts';
 import { formatSol, formatUsdc } from '../../format.ts';
-import { type CommonFlags, type Finish, parseReason, wholeNumber, withEnv } from '../arguments.ts';
+import {
+  type CommonFlags,
+  type SetExitCode,
+  parseReason,
+  wholeNumber,
+  withEnv,
+} from '../arguments.ts';
 import { print, printJson } from '../terminal/print.ts';
 import { merchantOf } from './named-merchant.ts';
 import { recorded } from './recorded.ts';
@@ -16,7 +22,7 @@ interface Flags extends CommonFlags {
   reason: string;
 }
 
-export function addSetSponsoring(merchants: Command, finish: Finish): void {
+export function addSetSponsoring(merchants: Command, setExitCode: SetExitCode): void {
   const lamports = wholeNumber(0);
   withEnv(
     merchants
@@ -34,7 +40,7 @@ export function addSetSponsoring(merchants: Command, finish: Finish): void {
     .requiredOption('--reason <text>', 'why, for the record (billing actions)', parseReason)
     .option('--json', 'print one JSON object')
     .action(async (merchant: string, given: bigint | null, flags: Flags) =>
-      finish(await setSponsoring(merchant, given, flags)),
+      setExitCode(await setSponsoring(merchant, given, flags)),
     );
 }
 

@@ -14,7 +14,7 @@ import { Interrupted, OperatorError } from '../../errors.ts';
 import { createLog } from '../../log.ts';
 import {
   type CommonFlags,
-  type Finish,
+  type SetExitCode,
   listOf,
   oneOf,
   sol,
@@ -43,7 +43,7 @@ interface StatusFlags extends CommonFlags, Limits {
   require?: readonly Requirement[];
 }
 
-export function addStatus(command: Command, finish: Finish): void {
+export function addStatus(command: Command, setExitCode: SetExitCode): void {
   withEnv(command)
     .option('--max-payment-delay <seconds>', 'limit for a due payment', wholeNumber(0), 900)
     .option('--max-delivery-delay <seconds>', 'limit for a due delivery', wholeNumber(0), 300)
@@ -70,7 +70,7 @@ export function addStatus(command: Command, finish: Finish): void {
     )
     .option('--json', 'print one JSON object')
     .action(async (flags: StatusFlags) =>
-      finish(await (flags.nagios === true ? pluginStatus(flags) : status(flags))),
+      setExitCode(await (flags.nagios === true ? pluginStatus(flags) : status(flags))),
     );
 }
 
@@ -201,9 +201,10 @@ async function readStatus(
   const unchecked = uncheckedOf(found);
   const problems = [
     ...problemsOf(found, limits, demanded),
-    ...demanded.flatMap((what) => {
-      const why = what === 'serve' || what === 'dispatch' ? undefined : unchecked[what];
-      return why === undefined ? [] : [`${what} is not checked: ${why}`];
+    ...demanded.flatMap((requirement) => {
+      const why =
+        requirement === 'serve' || requirement === 'dispatch' ? undefined : unchecked[requirement];
+      return why === undefined ? [] : [`${requirement} is not checked: ${why}`];
     }),
   ];
   const state =

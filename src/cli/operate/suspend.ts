@@ -13,7 +13,7 @@ import {
 } from '../../db/accounts/suspensions.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { OperatorError } from '../../errors.ts';
-import { type CommonFlags, type Finish, parseReason, withEnv } from '../arguments.ts';
+import { type CommonFlags, type SetExitCode, parseReason, withEnv } from '../arguments.ts';
 import { print, printJson } from '../terminal/print.ts';
 import { merchantOf } from './named-merchant.ts';
 import { printList } from './print-list.ts';
@@ -27,7 +27,11 @@ interface ApproveFlags extends CommonFlags {
 }
 
 /** Adds the commands `suspend` and `resume` for merchants, or for wallets of subscribers. */
-export function addSuspending(parent: Command, finish: Finish, role: SuspendedRole): void {
+export function addSuspending(
+  parent: Command,
+  setExitCode: SetExitCode,
+  role: SuspendedRole,
+): void {
   const argument = role === 'merchant' ? ['<merchant>', 'id or wallet'] : ['<wallet>', 'address'];
   const about = {
     suspend: `stops one ${role}: it can only read, cancel and close, its payments are not collected, and nothing new is registered`,
@@ -39,11 +43,11 @@ export function addSuspending(parent: Command, finish: Finish, role: SuspendedRo
       .requiredOption('--reason <text>', 'why, for the record; "suspend" shows it to the account')
       .option('--json', 'print one JSON object')
       .action(async (text: string, flags: SuspendFlags) =>
-        finish(await change(verb, role, text, flags)),
+        setExitCode(await change(verb, role, text, flags)),
       );
 }
 
-export function addApprove(merchants: Command, finish: Finish): void {
+export function addApprove(merchants: Command, setExitCode: SetExitCode): void {
   withEnv(
     merchants
       .command('approve')
@@ -52,15 +56,17 @@ export function addApprove(merchants: Command, finish: Finish): void {
     .argument('<wallet>', 'the wallet with which the merchant signs in')
     .option('--reason <text>', 'for the record')
     .option('--json', 'print one JSON object')
-    .action(async (wallet: string, flags: ApproveFlags) => finish(await approve(wallet, flags)));
+    .action(async (wallet: string, flags: ApproveFlags) =>
+      setExitCode(await approve(wallet, flags)),
+    );
 }
 
 /** Adds the commands of `billing wallets`, for suspended wallets of subscribers. */
-export function addWallets(wallets: Command, finish: Finish): void {
-  addSuspending(wallets, finish, 'subscriber');
+export function addWallets(wallets: Command, setExitCode: SetExitCode): void {
+  addSuspending(wallets, setExitCode, 'subscriber');
   withEnv(wallets.command('list').description('suspended wallets of subscribers, newest first'))
     .option('--json', 'print one line of JSON per wallet')
-    .action(async (flags: CommonFlags) => finish(await listWallets(flags)));
+    .action(async (flags: CommonFlags) => setExitCode(await listWallets(flags)));
 }
 
 /** Suspends a merchant or a subscriber, or ends the suspension. Returns the exit code. */
@@ -119,7 +125,7 @@ function approve(
 function listWallets({ envFile, json = false }: CommonFlags): Promise<number> {
   return runCommand(envFile, async ({ sql }) => {
     await printList({
-      what: 'wallets',
+      noun: 'wallets',
       json,
       page: (after, limit) => listSuspensions(sql, { role: 'subscriber', after, limit }),
       head: ['WALLET', 'SINCE', 'REASON'],

@@ -256,15 +256,15 @@ function useApps(source: DeliveriesSource, mode: Mode, dispatch: (action: Action
 
 /** Reads the preview of a replay. Runs the replay once the user has confirmed. */
 function useReplay(source: DeliveriesSource, mode: Mode, dispatch: (action: Action) => void): void {
-  const asked = mode.name === 'confirm' ? mode.ids : null;
+  const replayIds = mode.name === 'confirm' ? mode.ids : null;
   useEffect(() => {
-    if (asked === null) return;
-    source.previewReplay(asked).then(
-      (preview) => dispatch({ do: 'preview', ids: asked, preview, failure: null }),
+    if (replayIds === null) return;
+    source.previewReplay(replayIds).then(
+      (preview) => dispatch({ do: 'preview', ids: replayIds, preview, failure: null }),
       (error: unknown) =>
-        dispatch({ do: 'preview', ids: asked, preview: null, failure: messageOf(error) }),
+        dispatch({ do: 'preview', ids: replayIds, preview: null, failure: messageOf(error) }),
     );
-  }, [source, asked]);
+  }, [source, replayIds]);
   const running = mode.name === 'confirm' && mode.running ? mode.preview : null;
   useEffect(() => {
     running?.run().then(

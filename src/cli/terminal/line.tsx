@@ -110,12 +110,12 @@ export function Keys({
   width: number;
 }): ReactNode {
   let used = 0;
-  const shown = keys.filter(
+  const shownKeys = keys.filter(
     ([key, does]) => (used += stringWidth(key) + stringWidth(does) + 3) <= width + 2,
   );
   return (
     <Line
-      parts={shown.flatMap(([key, does]) => [
+      parts={shownKeys.flatMap(([key, does]) => [
         { text: key, tone: 'head' as const },
         { text: ` ${does}  `, tone: 'dim' as const },
       ])}

@@ -8,18 +8,20 @@ export interface Progress {
   end: () => void;
 }
 
+/** Progress is shown only if the work takes longer than this. */
 const QUIET_MS = 1000;
+/** Interval of the progress on a terminal; LOG_MS is that of other outputs. */
 const TERMINAL_MS = 200;
 const LOG_MS = 10_000;
 
-/** Starts to show progress. `what` names the work, such as "comparing with the chain". */
-function startProgress(what: string, stream: NodeJS.WriteStream = process.stderr): Progress {
+/** Starts to show progress. `workName` names the work, such as "comparing with the chain". */
+function startProgress(workName: string, stream: NodeJS.WriteStream = process.stderr): Progress {
   const startedAt = performance.now();
   let words = '';
   let shown = false;
   const show = () => {
     const seconds = Math.floor((performance.now() - startedAt) / 1000);
-    const line = `${what}: ${words === '' ? '' : `${words}, `}${seconds} s`;
+    const line = `${workName}: ${words === '' ? '' : `${words}, `}${seconds} s`;
     stream.write(
       stream.isTTY
         ? `\r\u001b[K${line.slice(0, Math.max(20, stream.columns - 1))}`
@@ -45,10 +47,10 @@ function startProgress(what: string, stream: NodeJS.WriteStream = process.stderr
 
 /** Runs `work` and shows its progress. The progress line is removed when `work` ends. */
 export async function withProgress<T>(
-  what: string,
+  workName: string,
   work: (progress: Progress) => Promise<T>,
 ): Promise<T> {
-  const progress = startProgress(what);
+  const progress = startProgress(workName);
   try {
     return await work(progress);
   } finally {

@@ -47,7 +47,7 @@ export interface SandboxSource {
   apiUrl: string;
   /** Name and URL of each browser page of the demo. */
   pages: readonly (readonly [name: string, url: string])[];
-  /** A text that tells where the files of keys and wallets are, or how to get these files. */
+  /** A text about where the files of keys and wallets are, or how to get these files. */
   wallets: string;
   watch(report: (view: SandboxView) => void): { stop(): void };
 }
@@ -178,8 +178,8 @@ function summaryLines({ flow, outcome }: SandboxView, width: number): Part[][] {
     givenUp,
     attempts,
   } = flow.totals;
-  const count = (number: number, what: string, tone: Tone): Part => ({
-    text: `${number} ${what}   `,
+  const count = (number: number, noun: string, tone: Tone): Part => ({
+    text: `${number} ${noun}   `,
     tone: number === 0 ? 'dim' : tone,
   });
   const name = (text: string): Part => ({ text: text.padEnd(10), tone: 'head' });

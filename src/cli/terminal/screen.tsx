@@ -29,7 +29,8 @@ export async function showScreen(node: ReactNode, signal?: AbortSignal): Promise
   stdout.prependListener('resize', onResize);
   const screen = render(node, { stdout: quiet(stdout), exitOnCtrlC: false, patchConsole: false });
   const end = () => screen.unmount();
-  // A closed terminal may send SIGHUP twice, itself and by its shell. The second one is none.
+  // A closed terminal may cause two SIGHUPs, its own and that of its shell. The second one is
+  // ignored.
   const hangUp = () => {
     process.on('SIGHUP', () => undefined);
     end();

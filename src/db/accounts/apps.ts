@@ -118,19 +118,19 @@ export async function updateApp(
   { name, returnOrigins, registerUnclaimed, onePerCustomer, ...fields }: AppFields,
 ): Promise<AppRow | undefined> {
   const { description, websiteUrl, ownIdsBySubscriber } = fields;
-  const kept = (value: string | null | undefined, column: string) =>
+  const valueOrColumn = (value: string | null | undefined, column: string) =>
     value === undefined ? sql(column) : sql`${value}::text`;
   const [row] = await sql<AppRow[]>`
     update apps set
       name = coalesce(${name ?? null}, name),
-      description = ${kept(description, 'description')},
-      website_url = ${kept(websiteUrl, 'website_url')},
-      website_proven_at = case when website_url = ${kept(websiteUrl, 'website_url')} then
+      description = ${valueOrColumn(description, 'description')},
+      website_url = ${valueOrColumn(websiteUrl, 'website_url')},
+      website_proven_at = case when website_url = ${valueOrColumn(websiteUrl, 'website_url')} then
         website_proven_at end,
-      support_email = ${kept(fields.supportEmail, 'support_email')},
-      support_url = ${kept(fields.supportUrl, 'support_url')},
-      terms_url = ${kept(fields.termsUrl, 'terms_url')},
-      privacy_url = ${kept(fields.privacyUrl, 'privacy_url')},
+      support_email = ${valueOrColumn(fields.supportEmail, 'support_email')},
+      support_url = ${valueOrColumn(fields.supportUrl, 'support_url')},
+      terms_url = ${valueOrColumn(fields.termsUrl, 'terms_url')},
+      privacy_url = ${valueOrColumn(fields.privacyUrl, 'privacy_url')},
       return_origins = coalesce(${returnOrigins ?? null}::text[], return_origins),
       register_unclaimed = coalesce(${registerUnclaimed ?? null}::bool, register_unclaimed),
       one_per_customer = coalesce(${onePerCustomer ?? null}::bool, one_per_customer),

@@ -58,9 +58,9 @@ async function setSettings(
 ): Promise<void> {
   const [database] = await sql<{ name: string }[]>`
     select quote_ident(current_database()) as name`;
-  const place = `alter role ${quoted(name)} in database ${database?.name ?? ''}`;
+  const prefix = `alter role ${quoted(name)} in database ${database?.name ?? ''}`;
   const statements = Object.entries(settings).map(
-    ([setting, value]) => `${place} set ${setting} = '${value}'`,
+    ([setting, value]) => `${prefix} set ${setting} = '${value}'`,
   );
   await sql.unsafe(statements.join(';\n'));
 }

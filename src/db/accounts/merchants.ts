@@ -69,17 +69,17 @@ export async function updateMerchant(
   id: string,
   { name, email, legalName, legalAddress, taxId, mails, keepBuyerDetails }: MerchantFields,
 ): Promise<MerchantRow | undefined> {
-  const kept = (value: string | null | undefined, column: string) =>
+  const valueOrColumn = (value: string | null | undefined, column: string) =>
     value === undefined ? sql(column) : sql`${value}::text`;
   const [row] = await sql<MerchantRow[]>`
     update merchants m set
-      name = ${kept(name, 'name')},
-      email = ${kept(email, 'email')},
+      name = ${valueOrColumn(name, 'name')},
+      email = ${valueOrColumn(email, 'email')},
       email_given_at = case when ${email ?? null}::text = m.email and email_confirmed_at is null
         then now() else email_given_at end,
-      legal_name = ${kept(legalName, 'legal_name')},
-      legal_address = ${kept(legalAddress, 'legal_address')},
-      tax_id = ${kept(taxId, 'tax_id')},
+      legal_name = ${valueOrColumn(legalName, 'legal_name')},
+      legal_address = ${valueOrColumn(legalAddress, 'legal_address')},
+      tax_id = ${valueOrColumn(taxId, 'tax_id')},
       mails = coalesce(${mails ?? null}::boolean, mails),
       keep_buyer_details = coalesce(${keepBuyerDetails ?? null}::boolean, keep_buyer_details),
       updated_at = now()

@@ -7,7 +7,7 @@ export interface Spending {
   limit: number;
 }
 
-export interface Budget {
+export interface Grant {
   subject: string;
   /** Number of requests that this call grants, at most the `count` of the Spending. */
   granted: number;
@@ -27,8 +27,8 @@ export function spendBudgets(
   sql: Queryable,
   spendings: readonly Spending[],
   windowMs: number,
-): Promise<Budget[]> {
-  return sql<Budget[]>`
+): Promise<Grant[]> {
+  return sql<Grant[]>`
     insert into rate_budgets as b (subject, number, ends_at, spent, granted, most)
     select wanted.subject, coalesce(newest.number + case when newest.ends_at <= clock_timestamp()
       then 1 else 0 end, 0),

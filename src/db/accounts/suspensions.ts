@@ -43,15 +43,15 @@ const commandOf = (role: SuspendedRole, verb: string) =>
 export function suspend(sql: Sql, { role, wallet, reason, by }: Change): Promise<boolean> {
   return sql.begin(async (tx) => {
     await lockAlone(tx);
-    const known = await tx`
+    const updated = await tx`
       update suspensions set reason = ${reason}, waiting = false
         where role = ${role} and wallet = ${wallet} returning 1`;
-    if (known.length === 0)
+    if (updated.length === 0)
       await tx`
         insert into suspensions (role, wallet, reason) values (${role}, ${wallet}, ${reason})`;
     const action = { command: commandOf(role, 'suspend'), what: `${role} ${wallet}`, reason };
     await recordAction(tx, by, action);
-    return known.length === 0;
+    return updated.length === 0;
   });
 }
 

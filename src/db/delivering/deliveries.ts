@@ -195,10 +195,10 @@ export interface LoggedDelivery extends DeliveryRow {
  * given app or endpoint. `undelivered`: failed and cancelled deliveries. `waiting`: unfinished
  * deliveries.
  */
-export type Source = 'all' | 'endpoints' | 'undelivered' | 'waiting';
+export type DeliveryScope = 'all' | 'endpoints' | 'undelivered' | 'waiting';
 
 export interface Walk {
-  source: Source;
+  scope: DeliveryScope;
   /** Only deliveries with an id below this id are read. */
   before: string;
   /** Only deliveries with at least this id are read. */
@@ -211,19 +211,19 @@ export interface Walk {
 
 export interface Walked {
   rows: LoggedDelivery[];
-  /** Number of rows read. A number below `walk` means that the source has no more rows. */
+  /** Number of rows read. A number below `walk` means that the scope has no more rows. */
   walked: number;
   /** Id of the oldest row read. */
   walkedTo: string | null;
 }
 
 /**
- * Reads the next `walk` rows of the source. Returns the rows that match the filters, newest first.
+ * Reads the next `walk` rows of the scope. Returns the rows that match the filters, newest first.
  */
 export async function walkDeliveries(
   sql: Queryable,
   { status, appId, endpointId, type }: LogFilters,
-  { source, before, from, walk, limit }: Walk,
+  { scope, before, from, walk, limit }: Walk,
 ): Promise<Walked> {
   const range = sql`id < ${before}::uuid and id >= ${from}::uuid order by id desc limit ${walk}`;
   const read = sql`id, endpoint_id, event_id, event_type, status, attempts, next_attempt_at,
@@ -239,7 +239,7 @@ export async function walkDeliveries(
           and ${range}) as each
       where endpoint.app_id = ${appId}::uuid or endpoint.id = ${endpointId}::uuid
       order by each.id desc limit ${walk}`,
-  }[source];
+  }[scope];
   const found = await sql<(Walked & LoggedDelivery)[]>`
     with walked as materialized (${walked}), matching as (
       select walked.*, endpoint.app_id, endpoint.url
@@ -314,15 +314,15 @@ export async function findWholeDelivery(
   return row;
 }
 
-export interface AppName {
+export interface AppRef {
   id: string;
   name: string;
 }
 
 /** Reads the newest `limit` apps of all merchants, and sorts these apps by name. */
-export function listAppNames(sql: Queryable, limit: number): Promise<AppName[]> {
+export function listAppNames(sql: Queryable, limit: number): Promise<AppRef[]> {
   return sql<
-    AppName[]
+    AppRef[]
   >`select id, name from (select id, name from apps order by id desc limit ${limit}) as newest
     order by lower(name), id`;
 }

@@ -79,7 +79,7 @@ export function claimDeliveries(
   requests: readonly ClaimRequest[],
   { claimId, claimMs }: { claimId: string; claimMs: number },
 ): Promise<ClaimedDelivery[]> {
-  const wanted = requests.map(({ endpointId, room, floor }) => ({
+  const claimRows = requests.map(({ endpointId, room, floor }) => ({
     endpoint_id: endpointId,
     room,
     floor,
@@ -92,7 +92,7 @@ export function claimDeliveries(
         ${claimMs}::float8 * interval '1 ms'
       where id = any(array(
         select due.id
-        from json_to_recordset(${JSON.stringify(wanted)}::text::json) as wanted (endpoint_id uuid,
+        from json_to_recordset(${JSON.stringify(claimRows)}::text::json) as wanted (endpoint_id uuid,
           room int, floor float8)
           cross join lateral (
             select id from delivery_queue
@@ -123,10 +123,10 @@ export async function releaseClaims(
   claims: readonly { id: string; claimId: string }[],
 ): Promise<void> {
   if (claims.length === 0) return;
-  const given = claims.map(({ id, claimId }) => ({ id, claim_id: claimId }));
+  const rows = claims.map(({ id, claimId }) => ({ id, claim_id: claimId }));
   await sql`
     update delivery_queue queued set claim_id = null, claimed_until = null
-    from json_to_recordset(${JSON.stringify(given)}::text::json) as given (id uuid, claim_id uuid)
+    from json_to_recordset(${JSON.stringify(rows)}::text::json) as given (id uuid, claim_id uuid)
     where queued.id = given.id and queued.claim_id = given.claim_id`;
 }
 

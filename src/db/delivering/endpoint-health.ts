@@ -24,7 +24,7 @@ export interface HealthSum {
  * ids, so dispatchers cannot deadlock.
  */
 export async function addHealth(sql: Queryable, sums: readonly HealthSum[]): Promise<void> {
-  const given = sums.map((sum) => ({
+  const rows = sums.map((sum) => ({
     endpoint_id: sum.endpointId,
     succeeded: sum.succeeded,
     failed: sum.failed,
@@ -38,7 +38,7 @@ export async function addHealth(sql: Queryable, sums: readonly HealthSum[]): Pro
       select e.id as endpoint_id, given.succeeded, given.failed, given.error,
         to_timestamp(given.success / 1000) as success, to_timestamp(given.failure / 1000) as failure,
         to_timestamp(given.since / 1000) as since
-      from json_to_recordset(${JSON.stringify(given)}::text::json) as given (endpoint_id uuid,
+      from json_to_recordset(${JSON.stringify(rows)}::text::json) as given (endpoint_id uuid,
         succeeded int, failed int, success float8, failure float8, since float8, error text)
         join webhook_endpoints e on e.id = given.endpoint_id
       order by e.id

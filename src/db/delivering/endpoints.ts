@@ -300,15 +300,15 @@ export async function countForeignSecrets(
   sql: Queryable,
   fingerprints: readonly Buffer[],
 ): Promise<number> {
-  const known = fingerprints.map((fingerprint) => fingerprint.toString('hex'));
+  const hexFingerprints = fingerprints.map((fingerprint) => fingerprint.toString('hex'));
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from (
       select 1 from webhook_endpoints
       where deleted_at is null and (encode(substring(secret from 2 for 4), 'hex') <> all
-        (${known}::text[])
-        or encode(substring(headers from 2 for 4), 'hex') <> all (${known}::text[])
+        (${hexFingerprints}::text[])
+        or encode(substring(headers from 2 for 4), 'hex') <> all (${hexFingerprints}::text[])
         or previous_until > now() and encode(substring(previous_secret from 2 for 4), 'hex') <> all
-          (${known}::text[])) limit 10000
+          (${hexFingerprints}::text[])) limit 10000
     ) as foreign_secrets`;
   return row?.count ?? 0;
 }

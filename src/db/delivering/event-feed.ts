@@ -79,8 +79,8 @@ export async function insertSample(
 
 /** Deletes up to 1,000 samples older than an hour and returns the number deleted. */
 export async function deleteOldSamples(sql: Queryable): Promise<number> {
-  const gone = await sql`
+  const deleted = await sql`
     delete from sample_events where id in (select id from sample_events
       where created_at < now() - interval '1 hour' limit 1000) returning 1`;
-  return gone.length;
+  return deleted.length;
 }

@@ -133,20 +133,22 @@ export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promis
  * with new deliveries.
  */
 export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<string[]> {
-  const given = rows.map(({ id, appId, subscriptionId, sequence, type, body, traceparent }) => ({
-    id,
-    app_id: appId,
-    subscription_id: subscriptionId,
-    sequence: sequence === null ? null : String(sequence),
-    type,
-    body,
-    traceparent,
-    created_at: timeOfId(id),
-  }));
+  const eventRows = rows.map(
+    ({ id, appId, subscriptionId, sequence, type, body, traceparent }) => ({
+      id,
+      app_id: appId,
+      subscription_id: subscriptionId,
+      sequence: sequence === null ? null : String(sequence),
+      type,
+      body,
+      traceparent,
+      created_at: timeOfId(id),
+    }),
+  );
   const queued = await sql<{ endpointId: string }[]>`
     with given as materialized (
       select given.*, endpoint.id as endpoint_id
-      from json_to_recordset(${JSON.stringify(given)}::text::json) as given (id uuid, app_id uuid,
+      from json_to_recordset(${JSON.stringify(eventRows)}::text::json) as given (id uuid, app_id uuid,
         subscription_id uuid, sequence int8, type text,
           body text, traceparent text, created_at timestamptz)
         left join webhook_endpoints endpoint on endpoint.app_id = given.app_id

@@ -1,6 +1,6 @@
 // E-mail addresses of merchants. The first e-mail to an address is a confirmation; other e-mails
-// are sent only after its link was opened. The link that unsubscribes ends the e-mails of all
-// merchants that name the address. A mailbox is stored as a hash (mailbox_of() in sql/).
+// are sent only after its link was opened. The unsubscribe link ends the e-mails of all merchants
+// that use the address. A mailbox is stored as a hash (mailbox_of() in sql/).
 import type { Queryable, Sql } from '../postgres/connect.ts';
 
 /** Maximum number of confirmations to one mailbox in 24 hours, over all merchants. */
@@ -12,7 +12,7 @@ const MAX_CONFIRMATIONS = 3;
  */
 export function queueConfirmations(sql: Sql): Promise<number> {
   return sql.begin(async (tx) => {
-    // Two dispatchers would each count the same confirmations of the day.
+    // Without the lock, two dispatchers could each count the same confirmations of the day.
     await tx`select pg_advisory_xact_lock(hashtextextended('confirmations', 2))`;
     await tx`
       update mails c set open = false

@@ -36,10 +36,11 @@ export interface MailRow {
   attempts: number;
   /**
    * Null when the merchant has removed the address or has turned e-mails off, when the address is
-   * not confirmed (or, for a confirmation, no longer waits for it), and when it was unsubscribed.
+   * not confirmed (or, for a confirmation e-mail, no longer needs one), and when it was
+   * unsubscribed.
    */
   email: string | null;
-  /** In the link of a confirmation; null for every other e-mail. */
+  /** Token in the link of a confirmation e-mail; null for other e-mails. */
   confirmToken: string | null;
   unsubscribeToken: string;
 }
@@ -50,6 +51,7 @@ const LEASE_SECONDS = 600;
 const FAILING_MINUTES = 10;
 /** Minimum number of hours between two e-mails about failures of the same endpoint. */
 const QUIET_HOURS = 6;
+/** Days after which finished e-mails are deleted. */
 const KEPT_DAYS = 30;
 /** Maximum number of payments listed in a digest. */
 const MAX_NAMED = 10;
@@ -122,8 +124,8 @@ export async function readDay(sql: Queryable): Promise<{ hour: number; yesterday
 
 /**
  * Claims due e-mails. A claim expires after ten minutes. Merchants take turns, each with the e-mail
- * that has been due for the longest time. Confirmations, which a merchant with any address causes,
- * take turns with all others, and fill what the others leave.
+ * that has been due for the longest time. Confirmations, which any merchant can cause for any
+ * address, take turns with all other e-mails, and fill the rest of the batch.
  */
 export function takeMails(sql: Queryable, limit: number): Promise<MailRow[]> {
   return sql<MailRow[]>`

@@ -58,7 +58,7 @@ export async function insertAttempts(
     last_valid_block_height: one.lastValidBlockHeight.toString(),
     blockhash_slot: one.blockhashSlot.toString(),
   }));
-  const given = attempts.map((one) => ({
+  const rows = attempts.map((one) => ({
     subscription_id: one.subscriptionId,
     subscription_pda: one.subscriptionPda,
     position: one.position,
@@ -86,7 +86,7 @@ export async function insertAttempts(
     select v.subscription_id, v.subscription_pda, committed.id, v.position, v.period_start,
       v.claim_id, v.amount_gross, v.platform_fee,
       v.amount_net, v.fee_owed, v.credit_spent
-    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_id uuid,
+    from json_to_recordset(${JSON.stringify(rows)}::text::json) as v (subscription_id uuid,
       subscription_pda text, position int,
       period_start timestamptz, claim_id uuid, signature text, amount_gross int8, platform_fee int8,
         amount_net int8, fee_owed int8, credit_spent int8)
@@ -99,7 +99,7 @@ export async function insertAttempts(
   return ids;
 }
 
-/** Returns those of these transactions (Base58 signatures) in which the address has an attempt. */
+/** Returns the given transactions (Base58 signatures) in which the address has an attempt. */
 export async function readAttempted(
   sql: Queryable,
   subscriptionPda: string,
@@ -128,7 +128,7 @@ export async function readOpenAttempts(
   return rows.map((row) => ({ ...row, signature: bs58.encode(row.signature) }));
 }
 
-/** Returns those of these attempts whose transaction has landed with another payment. */
+/** Returns the given attempts whose transaction has landed with another payment. */
 export async function readLandedTogether(
   sql: Queryable,
   attemptIds: readonly string[],
@@ -209,7 +209,7 @@ export function readTried(
   sql: Queryable,
   subscriptionIds: readonly string[],
 ): Promise<{ subscriptionId: string; periodStart: Date }[]> {
-  // The index attempts_in_vain has the same states.
+  // The states are those of the index attempts_in_vain.
   return sql<{ subscriptionId: string; periodStart: Date }[]>`
     select subscription_id, max(period_start) as period_start from payment_attempts
     where subscription_id = any(${[...subscriptionIds]}::uuid[])

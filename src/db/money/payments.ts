@@ -52,7 +52,7 @@ export async function insertPayments(
   sql: Queryable,
   payments: readonly PaymentRow[],
 ): Promise<void> {
-  const given = payments.map((row) => ({
+  const rows = payments.map((row) => ({
     app_id: row.appId,
     plan_id: row.planId,
     subscription_id: row.subscriptionId,
@@ -79,7 +79,7 @@ export async function insertPayments(
       status, source, further, period_start, period_end,
       amount_gross, platform_fee, amount_net, fee_owed, credit_spent, covers_from, tx_signature,
         failure_reason, attempt, occurred_at)
-    select * from json_to_recordset(${JSON.stringify(given)}::text::json) as given (app_id uuid,
+    select * from json_to_recordset(${JSON.stringify(rows)}::text::json) as given (app_id uuid,
       plan_id uuid, subscription_id uuid,
       subscription_pda text, subscriber_wallet text, status text, source text, further bool,
         period_start timestamptz, period_end timestamptz,
@@ -136,7 +136,7 @@ export function readPulled(
   sql: Queryable,
   periods: { subscriptionPda: string; periodStart: Date }[],
 ): Promise<PulledRow[]> {
-  const given = periods.map((one) => ({
+  const rows = periods.map((one) => ({
     subscription_pda: one.subscriptionPda,
     period_start: one.periodStart,
   }));
@@ -144,7 +144,7 @@ export function readPulled(
     select s.subscription_pda, p.source, p.period_start, p.period_end, p.amount_gross,
       p.platform_fee, p.amount_net, ${isRefundedInFull(sql, 'p')} as is_refunded, p.tx_signature,
       p.occurred_at, p.amount_credited
-    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_pda text,
+    from json_to_recordset(${JSON.stringify(rows)}::text::json) as v (subscription_pda text,
       period_start timestamptz)
       join subscriptions s on s.subscription_pda = v.subscription_pda
       join payments p on p.subscription_id = s.id and p.period_start = v.period_start
@@ -153,21 +153,21 @@ export function readPulled(
 
 /**
  * Finds which periods of these addresses a credit has paid in full. A period whose credit a change
- * of plan took back counts as paid for the registration that had it alone: another registration of
- * the account pays the rest of the period.
+ * of plan took back counts as paid only for the registration that had this credit. Another
+ * registration of the account pays the rest of the period.
  */
 export function readPaidByCredit(
   sql: Queryable,
   periods: readonly { subscriptionId: string; subscriptionPda: string; periodStart: Date }[],
 ): Promise<{ subscriptionPda: string; periodStart: Date }[]> {
-  const given = periods.map((one) => ({
+  const rows = periods.map((one) => ({
     subscription_id: one.subscriptionId,
     subscription_pda: one.subscriptionPda,
     period_start: one.periodStart,
   }));
   return sql<{ subscriptionPda: string; periodStart: Date }[]>`
     select s.subscription_pda, p.period_start
-    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_id uuid,
+    from json_to_recordset(${JSON.stringify(rows)}::text::json) as v (subscription_id uuid,
       subscription_pda text, period_start timestamptz)
       join subscriptions s on s.subscription_pda = v.subscription_pda
       join payments p on p.subscription_id = s.id and p.period_start = v.period_start

@@ -39,7 +39,7 @@ const columns = (sql: Queryable) => sql`
   id, app_id, payment_id as transaction_id, subscription_id, amount, reference, status,
     tx_signature, occurred_at, excess, created_at`;
 
-/** SQL for what of the payment `p` is neither refunded nor credited, in base units. */
+/** SQL for the part of the payment `p` that is neither refunded nor credited, in base units. */
 const restOf = (sql: Queryable) =>
   sql`p.amount_net - p.amount_refunded - coalesce(p.amount_credited, 0)`;
 
@@ -72,10 +72,10 @@ export interface TransferLifetime {
 }
 
 /**
- * Counts the open refunds of a payment and of all payments of its merchant: those whose transfer
+ * Counts the open refunds of a payment and of all payments of its merchant: refunds whose transfer
  * can still land at the block height `blockHeight`, and that the relay has not taken. The relay
- * takes one just before it sends it, so one that fails in its simulation stays open. Takes an
- * advisory lock on the merchant until the transaction ends.
+ * takes a refund just before it sends the transfer, so a refund that fails in its simulation stays
+ * open. Takes an advisory lock on the merchant until the transaction ends.
  */
 export async function countOpenRefunds(
   tx: Transaction,
@@ -191,7 +191,10 @@ export interface AwaitedRefund extends RefundParties {
   isOverdue: boolean;
   /** Seconds since the refund was created, by the database's clock. */
   ageSeconds: number;
-  /** The transfer of an expired refund may still be found, that of a succeeded one land again. */
+  /**
+   * Polls go on for other statuses than `pending`: the transfer of an expired refund may still be
+   * found, and the transfer of a succeeded refund may land again.
+   */
   status: RefundRow['status'];
   /** The transfers that are recorded. */
   recorded: string[];
@@ -273,10 +276,9 @@ interface FinalTransfer {
 }
 
 /**
- * Records the finalized transfer of a refund. What the transfer moved beyond the rest of the
- * payment is recorded as `excess`, and is not part of the payment's amount_refunded. Returns
- * undefined when the refund is already recorded. The polls go on, because the wallet may have
- * signed the transfer twice.
+ * Records the finalized transfer of a refund. The amount beyond the rest of the payment is recorded
+ * as `excess`, and is not part of the payment's amount_refunded. Returns undefined when the refund
+ * is already recorded. The polls go on, because the wallet may have signed the transfer twice.
  */
 export async function recordRefund(
   sql: Transaction,

@@ -1,6 +1,6 @@
-// The transactions that wallets sign. `serve` stores each one that it offers, and later what the
-// wallet signed. Who pays decides what follows: without a sponsor, the relay sends the transaction;
-// with one, a keeper decides about it (signed-offers.ts, sponsorships.ts).
+// The transactions that wallets sign. `serve` stores each offered transaction, and later the
+// transaction that the wallet signed. Without a sponsor, the relay then sends the transaction. With
+// a sponsor, a keeper decides about it (signed-offers.ts, sponsorships.ts).
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
 
@@ -40,8 +40,8 @@ export interface NewOffer extends Terms<Purpose> {
   resumes: boolean;
   changeWhen: ChangeWhen | null;
   /**
-   * Whether the transaction cancels the subscription that it replaces, which may be cancelled
-   * before. Null for other purposes than `subscribe`.
+   * Whether the transaction cancels the subscription that it replaces. False if that subscription
+   * was cancelled before. Null for other purposes than `subscribe`.
    */
   cancels: boolean | null;
   /**
@@ -188,7 +188,7 @@ export async function readRelayed(
  * offer. Call it before the transaction is first sent: an open refund ends with it
  * (countOpenRefunds). Another transaction of the same offer replaces both only if `dead` is the
  * stored signature: its transaction can no longer land. Returns `other`, without storing them, if
- * it may, and `known` if they are stored already.
+ * the stored transaction may still land, and `known` if they are stored already.
  */
 export async function recordRelayed(
   sql: Queryable,
@@ -225,8 +225,8 @@ export async function storeSigned(sql: Queryable, id: string, signed: Buffer): P
 }
 
 /**
- * Locks the hand-overs of a wallet until the transaction ends, so that two of them cannot each find
- * no other.
+ * Locks the hand-overs of a wallet until the transaction ends, so that two concurrent hand-overs
+ * cannot both find no other one.
  */
 export async function lockHandOvers(tx: Transaction, wallet: string): Promise<void> {
   await tx`select pg_advisory_xact_lock(hashtextextended(${wallet}, 3))`;

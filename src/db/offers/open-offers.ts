@@ -56,7 +56,10 @@ export interface OpenOffer extends DiscountTerms {
   /** The database's time at which the transaction was offered. */
   offeredAt: Date;
   blockhash: string;
-  /** The signature of the transaction that the relay took for this offer; null before. */
+  /**
+   * The signature of the transaction that the relay took for this offer; null before the relay took
+   * one.
+   */
   signature: string | null;
   checkoutSessionId: string | null;
   /** The session's customer. */
@@ -86,8 +89,8 @@ export interface OpenOffer extends DiscountTerms {
 const MAX_OFFERS = 1000;
 
 /**
- * Reads the offers to subscribe that are open and count: those that the relay took first, then the
- * newest first.
+ * Reads the offers to subscribe that are open and count. Offers whose transaction the relay took
+ * come first, then the newest offers.
  */
 export function readOpenOffers(sql: Queryable, of: OffersOf): Promise<OpenOffer[]> {
   return sql<OpenOffer[]>`

@@ -1,5 +1,5 @@
-// How old sponsored rent is that has not come back: by the time since it was paid, and since its
-// subscription ended.
+// Ages of the sponsored rent that has not come back: the time since it was paid, and the time since
+// its subscription ended.
 import type { Queryable } from '../postgres/connect.ts';
 import { authorityOut, isOut, subscriptionOut } from './sponsor-rent.ts';
 
@@ -20,7 +20,9 @@ export interface RentOfAge {
 
 /** Each range of ages starts at one of these numbers of days and ends at the next number. */
 const AGES = [0, 30, 90, 365];
-/** The same for overdue rent. Rent is overdue seven days after the end of its subscription. */
+/**
+ * Ranges of ages for overdue rent. Rent is overdue seven days after the end of its subscription.
+ */
 export const OVERDUE_AGES = [7, 30, 90, 365] as const;
 
 /** SQL for ranges of ages: their first day, and `next_days`, the first day of the next range. */

@@ -57,8 +57,8 @@ export async function takeSignedOffer(
 }
 
 /**
- * Puts off an offer about which a keeper could not decide: by a quarter of the time since its
- * wallet signed it, but at least a second.
+ * Postpones an offer about which a keeper could not decide. The delay is a quarter of the time
+ * since the wallet signed it, but at least a second.
  */
 export async function putOffOffer(sql: Queryable, id: string): Promise<void> {
   await sql`

@@ -8,8 +8,8 @@ import { closingFees, isOut, out } from './sponsor-rent.ts';
 import { findStanding, type MerchantStanding, standingColumns } from './sponsored-merchants.ts';
 
 /**
- * The facts that decide whether the budgets allow an offer, with those of its merchant. Amounts are
- * in lamports.
+ * The facts that decide whether the budgets allow an offer, including the facts about its merchant.
+ * Amounts are in lamports.
  */
 export interface SponsorUsage extends MerchantStanding {
   /**
@@ -61,7 +61,7 @@ const cost = (sql: Queryable) => sql`
 
 const isLeaving = (sql: Queryable) => sql`purpose in ('cancel', 'close', 'revoke')`;
 
-/** For a revocation, which belongs to no merchant. */
+/** Used for a revocation, which belongs to no merchant. */
 const NO_STANDING: MerchantStanding = { vouched: null, isApproved: false, fees: 0n };
 
 /**
@@ -130,7 +130,7 @@ export async function readSponsorUsage(
   return { ...row, ...(merchant ?? NO_STANDING) };
 }
 
-/** What bounds the sponsored rent of a merchant's subscribers, and how much of it counts. */
+/** A merchant's limits for sponsored rent, and the rent that counts against them. */
 export interface MerchantOut extends MerchantStanding {
   /** Rent (lamports) that has not come back, plus what the merchant's open sponsorships reserve. */
   out: bigint;
@@ -169,8 +169,8 @@ export interface MerchantSponsoring extends MerchantStanding {
   /** Network fees of transactions that failed on chain. */
   lost: bigint;
   /**
-   * What counts against SPONSOR_MERCHANT_LAMPORTS_PER_DAY: cost of sign-ups, resumes and repairs in
-   * the last 24 hours.
+   * Lamports that count against SPONSOR_MERCHANT_LAMPORTS_PER_DAY: cost of sign-ups, resumes and
+   * repairs in the last 24 hours.
    */
   day: bigint;
 }

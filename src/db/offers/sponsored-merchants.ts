@@ -1,10 +1,10 @@
-// What bounds the sponsored rent of a merchant's subscribers: what an operator vouches for, the
-// operator's approval, and the platform fees that the merchant has brought.
+// The facts that bound the sponsored rent of a merchant's subscribers: the lamports for which an
+// operator vouches, the operator's approval, and the platform fees that the merchant has brought.
 import type { Queryable } from '../postgres/connect.ts';
 
-/** Why sponsored rent of a merchant's subscribers may be out. */
+/** The facts that decide how much sponsored rent of a merchant's subscribers may be out. */
 export interface MerchantStanding {
-  /** Lamports for which an operator vouches; null without. */
+  /** Lamports for which an operator vouches; null if no operator does. */
   vouched: bigint | null;
   /** Whether an operator approved the merchant (`billing merchants approve`). */
   isApproved: boolean;

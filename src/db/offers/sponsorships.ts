@@ -58,7 +58,7 @@ export interface NewSponsorship extends SponsorshipTerms {
 /**
  * Progress of an open transaction: accepted by an RPC endpoint (`sent`), or at a commitment level.
  */
-export type Seen = 'sent' | 'processed' | 'confirmed';
+export type ChainState = 'sent' | 'processed' | 'confirmed';
 
 /** Length of a lease in seconds. No other keeper claims a sponsorship during its lease. */
 const LEASE_SECONDS = 10;
@@ -86,34 +86,36 @@ const termsOf = (sql: Queryable, terms: SponsorshipTerms) => sql`
  */
 export async function insertSponsorship(
   tx: Transaction,
-  one: NewSponsorship,
+  sponsorship: NewSponsorship,
 ): Promise<'stored' | 'decided' | 'busy'> {
-  const [made] = await tx<{ transactionId: string }[]>`
+  const [inserted] = await tx<{ transactionId: string }[]>`
     with committed as (
       insert into transactions (signature, bytes, last_valid_block_height, blockhash_slot)
-      values (decode(${hexOf(one.signature)}, 'hex'), ${one.transaction},
-        ${one.lastValidBlockHeight}, ${one.blockhashSlot})
+      values (decode(${hexOf(sponsorship.signature)}, 'hex'), ${sponsorship.transaction},
+        ${sponsorship.lastValidBlockHeight}, ${sponsorship.blockhashSlot})
       on conflict (signature) do nothing
       returning id
     )
     insert into sponsorships (offer_id, purpose, wallet, address, sponsor, merchant_id, plan_id,
       subscription_pda, checkout_session_id, replaces, credit_at, transaction_id, state, reserved,
       fee, authority_rent, subscription_rent, merchant_is_new, claim_id, lease_until)
-    select ${termsOf(tx, one)}, committed.id, 'open', ${one.reserved}, ${one.fee},
-      ${one.authorityRent}, ${one.subscriptionRent}, ${one.merchantIsNew}, ${one.claimId},
+    select ${termsOf(tx, sponsorship)}, committed.id, 'open', ${sponsorship.reserved},
+      ${sponsorship.fee}, ${sponsorship.authorityRent}, ${sponsorship.subscriptionRent},
+      ${sponsorship.merchantIsNew}, ${sponsorship.claimId},
       now() + ${LEASE_SECONDS} * interval '1 second'
-    from committed where exists (select from offers o where o.id = ${one.offerId}
+    from committed where exists (select from offers o where o.id = ${sponsorship.offerId}
       and o.signed is not null and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute')
     on conflict (offer_id) do nothing
     returning transaction_id`;
-  if (made === undefined) return 'decided';
-  if (one.payment === null) return 'stored';
-  const { periodStart, amountGross, platformFee, amountNet, feeOwed, creditSpent } = one.payment;
+  if (inserted === undefined) return 'decided';
+  if (sponsorship.payment === null) return 'stored';
+  const { periodStart, amountGross, platformFee, amountNet, feeOwed, creditSpent } =
+    sponsorship.payment;
   const attempts = await tx`
     insert into payment_attempts (offer_id, subscription_pda, transaction_id, position,
       period_start, claim_id, amount_gross, platform_fee, amount_net, fee_owed, credit_spent)
-    values (${one.offerId}, ${one.subscriptionPda}, ${made.transactionId}, 0, ${periodStart},
-      ${one.claimId}, ${amountGross}, ${platformFee}, ${amountNet}, ${feeOwed}, ${creditSpent})
+    values (${sponsorship.offerId}, ${sponsorship.subscriptionPda}, ${inserted.transactionId}, 0,
+      ${periodStart}, ${sponsorship.claimId}, ${amountGross}, ${platformFee}, ${amountNet}, ${feeOwed}, ${creditSpent})
     on conflict (subscription_pda) where state = 'open' do nothing
     returning id`;
   return attempts.length === 1 ? 'stored' : 'busy';
@@ -150,7 +152,7 @@ export interface OpenSponsorship extends SponsorshipTerms {
   fee: bigint;
   authorityRent: bigint;
   subscriptionRent: bigint;
-  seen: Seen | null;
+  seen: ChainState | null;
   createdAt: Date;
   /** The payment attempt of a sign-up, with its amounts; null for any other purpose. */
   attempt: (SponsoredPayment & { id: string }) | null;
@@ -265,7 +267,7 @@ export async function releaseSponsorships(sql: Queryable, claimId: string): Prom
 }
 
 /** Records how far the transaction has come. */
-export async function markSeen(sql: Queryable, offerId: string, seen: Seen): Promise<void> {
+export async function markSeen(sql: Queryable, offerId: string, seen: ChainState): Promise<void> {
   await sql`update sponsorships set seen = ${seen} where offer_id = ${offerId} and state = 'open'`;
 }
 
@@ -364,7 +366,7 @@ export interface SponsoredProgress {
    */
   isOverdue: boolean;
   state: 'refused' | 'open' | 'landed' | 'failed' | 'expired' | null;
-  seen: Seen | null;
+  seen: ChainState | null;
   reason: string | null;
   subscriptionId: string | null;
   signature: string | null;

@@ -35,20 +35,21 @@ export async function findInstallation(sql: Queryable): Promise<RecordedInstalla
   return row;
 }
 
-/** Records `own` if no installation is recorded. Returns the recorded installation. */
+/** Records `configured` if no installation is recorded. Returns the recorded installation. */
 export async function claimInstallation(
   sql: Sql,
-  own: Installation,
+  configured: Installation,
 ): Promise<RecordedInstallation> {
   const found = await findInstallation(sql);
   if (found !== undefined) return found;
   await sql`
     insert into installation
       (cluster, mint, program_id, keepers, treasuries, fee_bps, window_seconds)
-    values (${own.cluster}, ${own.mint}, ${own.programId}, ${own.keepers}, ${own.treasuries},
-      ${own.feeBps}, ${own.windowSeconds})
+    values (${configured.cluster}, ${configured.mint}, ${configured.programId},
+      ${configured.keepers}, ${configured.treasuries},
+      ${configured.feeBps}, ${configured.windowSeconds})
     on conflict do nothing`;
-  return (await findInstallation(sql)) ?? own;
+  return (await findInstallation(sql)) ?? configured;
 }
 
 export async function replaceInstallation(sql: Queryable, next: Installation): Promise<void> {

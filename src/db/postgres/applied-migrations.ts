@@ -35,7 +35,8 @@ export async function readApplied(
     { exists: boolean }[]
   >`select to_regclass('schema_migrations') is not null as exists`;
   if (found?.exists !== true) return new Map();
-  // Asked first: what builds before that release made may lack the column min_release.
+  // Read first and without min_release, because databases of builds before 0.1.0 may lack this
+  // column.
   const first = await sql<{ version: number; checksum: string }[]>`
     select version, checksum from schema_migrations where version <= ${FIRST_RELEASE}`;
   const checksumOf = new Map(migrations.map(({ version, checksum }) => [version, checksum]));
@@ -59,16 +60,16 @@ export function newerVersion(
   const release = readRelease();
   let newer: number | undefined;
   for (const [version, { checksum, minRelease }] of applied) {
-    const known = migrations.find((migration) => migration.version === version);
-    if (known === undefined) {
+    const ownMigration = migrations.find((migration) => migration.version === version);
+    if (ownMigration === undefined) {
       if (minRelease === null || compareReleases(release, minRelease) < 0)
         throw new OperatorError(
           `The database is at schema version ${version}, newer than this build's ${migrations.length}, on which release ${release} cannot run. Run the newer release of billing.`,
         );
       newer = version;
-    } else if (known.checksum !== checksum) {
+    } else if (ownMigration.checksum !== checksum) {
       throw new OperatorError(
-        `Migration ${known.name} was applied with other contents than this build's. Run the release that the database was migrated with, or restore it.`,
+        `Migration ${ownMigration.name} was applied with other contents than this build's. Run the release that the database was migrated with, or restore it.`,
         2,
       );
     }

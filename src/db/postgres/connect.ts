@@ -12,7 +12,7 @@ import {
   sessionSettings,
 } from './settings.ts';
 import { createSilence, type Silence } from './silence.ts';
-import { createSocketOpener, type Place } from './socket.ts';
+import { createSocketOpener, type Servers } from './socket.ts';
 import { tlsOptions } from './tls.ts';
 
 /** Seconds until the first TCP keepalive. */
@@ -133,7 +133,7 @@ function optionsOf(
 ): ReadOptions {
   const parsed = parsePostgresUrl(url);
   const { user, password, database, applicationName = name, options: commandLine } = parsed;
-  const given = {
+  const driverOptions = {
     host: [parsed.hosts[0].name],
     port: [parsed.hosts[0].port],
     database,
@@ -158,11 +158,11 @@ function optionsOf(
     },
   };
   // The published type of postgres.js does not allow lists of hosts and ports.
-  const { options } = postgres(given as unknown as PoolOptions);
+  const { options } = postgres(driverOptions as unknown as PoolOptions);
   return { ...options, place: placeOf(parsed), direct: undefined };
 }
 
-function placeOf({ hosts, target, tls, connectMs }: PostgresUrl): Place {
+function placeOf({ hosts, target, tls, connectMs }: PostgresUrl): Servers {
   return { hosts, target, tls, tlsOptions: tlsOptions(tls), connectMs };
 }
 
@@ -179,7 +179,7 @@ function optionsLike(sql: Sql, max: number, settings: Settings): ReadOptions {
 
 /** The parsed options of a pool. postgres.js accepts them in place of a URL. */
 interface ReadOptions {
-  place: Place;
+  place: Servers;
   /** Options for the direct connection of `listen`; undefined for a pool without a pooler. */
   direct: ReadOptions | undefined;
 }
@@ -196,8 +196,14 @@ function openPool(options: ReadOptions, silentMs = Infinity): Sql {
   const silence = silentMs === Infinity ? undefined : createSilence(silentMs, openSocket);
   const socket = () => (silence?.open ?? openSocket)();
   // These options are turned off in the driver, because the socket selects the host and starts TLS.
-  const own = { ...options, ssl: false, sslnegotiation: null, target_session_attrs: null, socket };
-  const watched = withSilence(postgres(own as unknown as PoolOptions), silence);
+  const driverOptions = {
+    ...options,
+    ssl: false,
+    sslnegotiation: null,
+    target_session_attrs: null,
+    socket,
+  };
+  const watched = withSilence(postgres(driverOptions as unknown as PoolOptions), silence);
   if (options.direct !== undefined) listenOn(watched, options.direct, silentMs);
   if (silence !== undefined) silences.set(watched, silence);
   return watched;
@@ -266,13 +272,13 @@ function counted<T extends Queryable>(
   return new Proxy(sql, {
     apply(target, self, args) {
       const make = () => Reflect.apply(target as (...given: unknown[]) => unknown, self, args);
-      const made = make();
-      // `made` may also be an SQL fragment, which is a promise too. `count` replaces the methods
+      const result = make();
+      // `result` may also be an SQL fragment, which is a promise too. `count` replaces the methods
       // `then`, `catch` and `finally`. No code calls these methods of a fragment, so `count` does
       // no harm.
-      if (made instanceof Promise)
-        count(made as Statement, make as () => Statement, silence, connection);
-      return made;
+      if (result instanceof Promise)
+        count(result as Statement, make as () => Statement, silence, connection);
+      return result;
     },
   });
 }

@@ -27,18 +27,18 @@ export function withDeadline(
   let closed = false;
   return {
     async ask(question) {
-      const asked = sql;
+      const current = sql;
       let timer: NodeJS.Timeout | undefined;
       const late = new Promise<never>((_resolve, reject) => {
         timer = setTimeout(() => {
-          if (sql === asked && !closed) {
+          if (sql === current && !closed) {
             sql = open();
-            drop(asked);
+            drop(current);
           }
           reject(new OperatorError(`Postgres did not answer within ${limitMs / 1000} s`));
         }, limitMs);
       });
-      const response = Promise.resolve(question(asked));
+      const response = Promise.resolve(question(current));
       response.catch(() => undefined);
       try {
         return await Promise.race([response, late]);

@@ -45,7 +45,10 @@ export function pageOf(
     order by ${sql(column)} desc, id desc limit ${limit}`;
 }
 
-/** Returns a condition for WHERE: the column equals one of `words`. null means no condition. */
+/**
+ * Returns a condition for WHERE: the column equals one of `words`. If `words` is null, there is no
+ * condition.
+ */
 export function among(sql: Queryable, column: string, words: readonly string[] | null): Fragment[] {
   return words === null ? [] : [sql`and ${sql(column)} = any(${words}::text[])`];
 }

@@ -13,7 +13,9 @@ import { SCHEMA } from './settings.ts';
 
 // Arbitrary key of the advisory lock: "billing" on a phone keypad.
 const ADVISORY_LOCK = 2455464n;
-/** How often a process that waits for another migration looks whether that one has ended, ms. */
+/**
+ * Interval (ms) at which a process that waits for another migration checks whether it has ended.
+ */
 const LOOK_MS = 200;
 
 /**
@@ -88,10 +90,10 @@ export async function migrate(
 }
 
 /**
- * Returns a session that holds the lock of migrations. Waits without a statement that waits:
- * `create index concurrently` in the other process would wait for this session's statement, which
- * is a deadlock. Between two looks the pool has the session: the loss of a reserved session that
- * runs no statement would crash postgres.js at the next one.
+ * Returns a session that holds the lock of migrations. Polls for the lock instead of waiting in a
+ * statement, because `create index concurrently` in the other process would wait for that
+ * statement, which is a deadlock. Between two polls the session is back in the pool, because the
+ * loss of a reserved session that runs no statement would crash postgres.js at the next statement.
  */
 async function lockedSession(sql: Sql) {
   for (;;) {

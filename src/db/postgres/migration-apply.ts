@@ -23,7 +23,7 @@ export async function setTimeouts(sql: Queryable): Promise<void> {
   await limitWaits(sql, LOCK_TIMEOUT);
 }
 
-/** Sets the lock timeout of the session. '0' is none. */
+/** Sets the lock timeout of the session. '0' means no timeout. */
 function limitWaits(sql: Queryable, timeout: string): PromiseLike<unknown> {
   return sql`select set_config('lock_timeout', ${timeout}, false)`;
 }
@@ -31,7 +31,7 @@ function limitWaits(sql: Queryable, timeout: string): PromiseLike<unknown> {
 /**
  * Applies a migration and records it. `sql` is a connection with setTimeouts(). `onStep` gets words
  * about the statement that runs. Throws an OperatorError if a table stays locked. A migration in
- * one transaction then leaves nothing behind; one in steps leaves the steps that are done, and can
+ * one transaction then leaves nothing behind. A migration in steps keeps the finished steps and can
  * be applied again.
  */
 export async function applyMigration(
@@ -45,8 +45,8 @@ export async function applyMigration(
     return;
   }
   const statements = statementsOf(migration.text);
-  for (const [place, statement] of statements.entries()) {
-    const step = `${migration.name}, statement ${place + 1} of ${statements.length}`;
+  for (const [index, statement] of statements.entries()) {
+    const step = `${migration.name}, statement ${index + 1} of ${statements.length}`;
     onStep(step);
     if (runsInBatches(statement))
       await inBatches(statement.text, {
@@ -163,8 +163,8 @@ async function buildIndex(sql: Queryable, index: string, text: string): Promise<
 }
 
 /**
- * Runs a statement that waits for locks and for the end of old transactions as long as it takes:
- * meanwhile it blocks neither readers nor writers.
+ * Runs a statement that may wait for locks and old transactions without a limit, because it blocks
+ * neither readers nor writers meanwhile.
  */
 async function concurrently(sql: Queryable, text: string): Promise<void> {
   await limitWaits(sql, '0');
@@ -173,7 +173,7 @@ async function concurrently(sql: Queryable, text: string): Promise<void> {
 }
 
 /** Runs `work`, and retries for about a minute while another session holds a lock. */
-export async function patiently<T>(what: string, work: () => PromiseLike<T>): Promise<T> {
+export async function patiently<T>(action: string, work: () => PromiseLike<T>): Promise<T> {
   for (let tries = 1; ; tries += 1) {
     try {
       return await work();
@@ -181,7 +181,7 @@ export async function patiently<T>(what: string, work: () => PromiseLike<T>): Pr
       if (!isLocked(error)) throw error;
       if (tries === LOCK_TRIES)
         throw new OperatorError(
-          `Another session holds a lock that "${what}" needs (a dump, or a transaction left open: see pg_stat_activity). Nothing of it was applied: run "billing migrate" again.`,
+          `Another session holds a lock that "${action}" needs (a dump, or a transaction left open: see pg_stat_activity). Nothing of it was applied: run "billing migrate" again.`,
           1,
           { cause: error },
         );

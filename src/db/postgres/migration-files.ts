@@ -18,7 +18,7 @@ export interface Migration {
 }
 
 export interface Statement {
-  /** The statement as it stands in the file, with its comments. */
+  /** The statement as written in the file, with its comments. */
   text: string;
   /** One line in lower case, without comments, contents of strings and bodies of functions. */
   form: string;
@@ -67,7 +67,7 @@ export function statementsOf(text: string): Statement[] {
   const ends = [...text.matchAll(OPAQUE)].filter(([found]) => found === ';');
   const places = [...ends.map(({ index }) => index), text.length];
   return places
-    .map((end, place) => text.slice(place === 0 ? 0 : (places[place - 1] ?? 0) + 1, end))
+    .map((end, index) => text.slice(index === 0 ? 0 : (places[index - 1] ?? 0) + 1, end))
     .map((statement) => ({ text: statement.trim(), form: formOf(statement) }))
     .filter(({ form }) => form !== '');
 }

@@ -20,11 +20,11 @@ const LOCK_TIMEOUT = '200ms';
  * when a table lock is not free.
  */
 export async function makeMonths(sql: Sql): Promise<string[]> {
-  const made = await alone(sql, async (tx) => {
+  const created = await withPartitionLock(sql, async (tx) => {
     const rows = await tx<{ name: string }[]>`select make_months() as name`;
     return rows.map(({ name }) => name);
   });
-  return made ?? [];
+  return created ?? [];
 }
 
 /**
@@ -33,7 +33,7 @@ export async function makeMonths(sql: Sql): Promise<string[]> {
  * Throws an error that satisfies isLocked() when a table lock is not free.
  */
 export function dropMonth(sql: Sql, table: PartitionedTable, days: number): Promise<string | null> {
-  return alone(sql, async (tx) => {
+  return withPartitionLock(sql, async (tx) => {
     const [row] = await tx<
       { month: string | null }[]
     >`select drop_month(${table}, ${days}) as month`;
@@ -42,7 +42,7 @@ export function dropMonth(sql: Sql, table: PartitionedTable, days: number): Prom
 }
 
 /** Runs `work` under the partition lock. Returns null when another session holds the lock. */
-function alone<T>(sql: Sql, work: (tx: Transaction) => Promise<T>): Promise<T | null> {
+function withPartitionLock<T>(sql: Sql, work: (tx: Transaction) => Promise<T>): Promise<T | null> {
   return sql.begin(async (tx) => {
     const [lock] = await tx<{ isFree: boolean }[]>`
       select pg_try_advisory_xact_lock(hashtext('billing partitions')) as is_free,

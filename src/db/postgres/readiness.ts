@@ -74,14 +74,14 @@ export async function assertUsable(
     throw poolerFound(url);
   const wrongIn = (wanted: Readonly<Record<string, string>>) =>
     Object.entries(wanted).find(([name, value]) => settings[name] !== value);
-  const place = `${role} in database ${database}`;
+  const roleAndDatabase = `${role} in database ${database}`;
   const wrong = wrongIn(pooled ?? SESSION_SETTINGS);
-  if (wrong !== undefined) throw wrongSetting(wrong, settings, place);
-  const given = wrongIn(CHECKED_SETTINGS);
-  if (given !== undefined)
+  if (wrong !== undefined) throw wrongSetting(wrong, settings, roleAndDatabase);
+  const mismatch = wrongIn(CHECKED_SETTINGS);
+  if (mismatch !== undefined)
     throw new OperatorError(
-      `Postgres has ${given[0]} = ${settings[given[0]] ?? ''}, and the service needs "${given[1]}". ` +
-        `As a superuser: alter role ${place} set ${given[0]} = '${given[1]}'.`,
+      `Postgres has ${mismatch[0]} = ${settings[mismatch[0]] ?? ''}, and the service needs "${mismatch[1]}". ` +
+        `As a superuser: alter role ${roleAndDatabase} set ${mismatch[0]} = '${mismatch[1]}'.`,
       2,
     );
   const commit = settings.synchronous_commit ?? '';
@@ -96,11 +96,11 @@ export async function assertUsable(
 function wrongSetting(
   [name, value]: [string, string],
   settings: Partial<Record<string, string>>,
-  place: string,
+  roleAndDatabase: string,
 ): OperatorError {
   return new OperatorError(
     `Postgres has ${name} = ${settings[name] ?? ''}, and the service needs "${value}": DATABASE_URL sets it, or a pooler drops the settings of connections. ` +
-      `Remove it from DATABASE_URL. With a pooler run "billing migrate --roles", or as that role or a superuser: alter role ${place} set ${name} = '${value}'. ` +
+      `Remove it from DATABASE_URL. With a pooler run "billing migrate --roles", or as that role or a superuser: alter role ${roleAndDatabase} set ${name} = '${value}'. ` +
       `Sessions that the pooler already has keep their settings: let it reconnect (PgBouncer: reconnect).`,
     2,
   );

@@ -77,8 +77,8 @@ export const reportLimits: ConnectionLimits = {
 };
 
 /**
- * Limits of commands and of migrations: none. They are sent, because a timeout that the database or
- * the role has would end a statement that runs for minutes.
+ * Limits of commands and of migrations: no timeouts. They are sent, because otherwise a timeout of
+ * the database or the role would end a statement that runs for minutes.
  */
 export const commandLimits: ConnectionLimits = {
   statementMs: 0,

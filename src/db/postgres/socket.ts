@@ -10,7 +10,7 @@ import { messageOf } from '../../errors.ts';
 import { openSession, Refusal, type Session, timedOut, WrongRole } from './handshake.ts';
 
 /** The hosts of a pool, and how to connect to them. */
-export interface Place {
+export interface Servers {
   hosts: PostgresUrl['hosts'];
   target: PostgresUrl['target'];
   tls: PostgresUrl['tls'];
@@ -27,7 +27,7 @@ export type OpenSocket = (onOpened?: (tcp: Socket) => void) => Duplex;
  * wanted role. Each socket starts with the host of the last session. A frozen host therefore delays
  * only the first connections.
  */
-export function createSocketOpener(place: Place): OpenSocket {
+export function createSocketOpener(place: Servers): OpenSocket {
   let last = 0;
   const inOrder = () => [...place.hosts.slice(last), ...place.hosts.slice(0, last)];
   return (onOpened) =>
@@ -54,7 +54,7 @@ class PostgresSocket extends Duplex {
   /** postgres.js reads host and port for its error messages. */
   host: string;
   port: number;
-  readonly #place: Place;
+  readonly #place: Servers;
   readonly #hosts: readonly PostgresHost[];
   readonly #listeners: Listeners;
   readonly #ended = new AbortController();
@@ -71,7 +71,7 @@ class PostgresSocket extends Duplex {
   #isAnswered = false;
   #keepAlive: [boolean, number] = [false, 0];
 
-  constructor(place: Place, hosts: readonly PostgresHost[], listeners: Listeners) {
+  constructor(place: Servers, hosts: readonly PostgresHost[], listeners: Listeners) {
     super({ emitClose: false });
     this.#place = place;
     this.#hosts = hosts;
@@ -139,10 +139,10 @@ class PostgresSocket extends Duplex {
     const { target } = this.#place;
     let failures = await this.#try(this.#hosts, target, startup);
     // If prefer-standby found no standby, a primary is accepted.
-    const primaries = failures?.filter(({ error }) => error instanceof WrongRole) ?? [];
-    if (target === 'prefer-standby' && primaries.length > 0)
+    const primaryFailures = failures?.filter(({ error }) => error instanceof WrongRole) ?? [];
+    if (target === 'prefer-standby' && primaryFailures.length > 0)
       failures = await this.#try(
-        primaries.map(({ host }) => host),
+        primaryFailures.map(({ host }) => host),
         'any',
         startup,
       );
@@ -155,7 +155,7 @@ class PostgresSocket extends Duplex {
    */
   async #try(
     hosts: readonly PostgresHost[],
-    target: Place['target'],
+    target: Servers['target'],
     startup: Buffer,
   ): Promise<Failure[] | undefined> {
     const failures: Failure[] = [];

@@ -190,7 +190,10 @@ export function judgeAccess(subscriptions: readonly AccessSubscription[], now: D
   return { hasAccess: true, ...facts, revalidateAfter, reason };
 }
 
-/** The late access of a subscription whose payment is due at `now`; else null. */
+/**
+ * Returns the late access of a subscription whose payment is due at `now`, or null if no payment is
+ * due yet.
+ */
 function lateAt(terms: AccessSubscription, now: Date): LateAccess | null {
   const { isSuspended, planEndsAt } = terms;
   if (isSuspended || (planEndsAt !== null && planEndsAt <= now)) return null;

@@ -31,7 +31,7 @@ export function reportOf(days: readonly DayRow[]): Report {
   type Money = 'gross' | 'fees' | 'net' | 'refunded' | Movement;
   const money = (field: Money) =>
     days.reduce((total, day) => total + BigInt(day[field]), 0n).toString();
-  const whole: DayRow = {
+  const totals: DayRow = {
     ...last,
     liveBefore: first.liveBefore,
     mrrBefore: first.mrrBefore,
@@ -51,7 +51,7 @@ export function reportOf(days: readonly DayRow[]): Report {
     paymentsFailed: sum('paymentsFailed'),
   };
   return {
-    ...figuresOf(whole),
+    ...figuresOf(totals),
     daily: days.map((day) => ({ date: day.day.toISOString().slice(0, 10), ...figuresOf(day) })),
   };
 }

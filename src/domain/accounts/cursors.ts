@@ -11,7 +11,7 @@ export interface Cursors {
    * `seal` issues a cursor that contains a text, for a list whose position is not a row id.
    * `unseal` returns the text, or undefined when the cursor was not issued for this scope.
    */
-  seal(place: string, scope: string): string;
+  seal(position: string, scope: string): string;
   unseal(cursor: string, scope: string): string | undefined;
 }
 
@@ -54,11 +54,11 @@ export function createCursors(secrets: readonly string[]): Cursors {
     unseal(cursor, scope) {
       const bytes = Buffer.from(cursor, 'base64url');
       if (bytes.length < MAC_LENGTH) return undefined;
-      const place = bytes.subarray(MAC_LENGTH);
+      const position = bytes.subarray(MAC_LENGTH);
       return keys.some((key) =>
-        timingSafeEqual(mac(key, place, `place ${scope}`), bytes.subarray(0, MAC_LENGTH)),
+        timingSafeEqual(mac(key, position, `place ${scope}`), bytes.subarray(0, MAC_LENGTH)),
       )
-        ? place.toString()
+        ? position.toString()
         : undefined;
     },
   };

@@ -42,9 +42,9 @@ export async function installationOf(config: Config): Promise<Installation> {
  * Returns one line for each value that differs between the two installations. The line has both
  * values. The fee and the collection window are compared only if they are recorded.
  */
-export function differences(recorded: RecordedInstallation, own: Installation): string[] {
+export function differences(recorded: RecordedInstallation, configured: Installation): string[] {
   return (Object.keys(variableOf) as (keyof Installation)[]).flatMap((key) => {
-    const [recordedValue, ownValue] = [String(recorded[key]), String(own[key])];
+    const [recordedValue, ownValue] = [String(recorded[key]), String(configured[key])];
     return recordedValue === ownValue || recorded[key] === null
       ? []
       : [`${variableOf[key]} is ${ownValue} here and ${recordedValue} in the database`];
@@ -58,11 +58,11 @@ export function differences(recorded: RecordedInstallation, own: Installation): 
  * if this address is one of the recorded keepers.
  */
 export async function assertInstallation(sql: Sql, config: Config): Promise<void> {
-  const own = await installationOf(config);
-  const recorded = await claimInstallation(sql, own);
-  const isKnown = own.keepers.every((keeper) => recorded.keepers.includes(keeper));
-  if (config.keeperAddresses === undefined && isKnown) own.keepers = recorded.keepers;
-  const found = differences(recorded, own);
+  const configured = await installationOf(config);
+  const recorded = await claimInstallation(sql, configured);
+  const isKnown = configured.keepers.every((keeper) => recorded.keepers.includes(keeper));
+  if (config.keeperAddresses === undefined && isKnown) configured.keepers = recorded.keepers;
+  const found = differences(recorded, configured);
   if (found.length === 0) return;
   throw new OperatorError(
     `This configuration differs from that of the other daemons:\n${found.map((line) => `  - ${line}`).join('\n')}\n` +

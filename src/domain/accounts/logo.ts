@@ -45,10 +45,10 @@ export function checkLogo({ contentType, image }: Logo): void {
   const size = sizes[contentType](image);
   const fits = (side: number) => side >= 1 && side <= MAX_SIDE;
   if (size !== undefined && fits(size.width) && fits(size.height)) return;
-  const what = contentType === 'image/png' ? 'PNG image, not interlaced' : 'WebP image, not moving';
+  const form = contentType === 'image/png' ? 'PNG image, not interlaced' : 'WebP image, not moving';
   throw invalidField(
     'body',
-    `must be a whole ${what}, of at most ${MAX_SIDE} by ${MAX_SIDE} pixels`,
+    `must be a whole ${form}, of at most ${MAX_SIDE} by ${MAX_SIDE} pixels`,
   );
 }
 

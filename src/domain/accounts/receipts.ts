@@ -49,6 +49,6 @@ export function isReceiptToken(
   token: string,
 ): boolean {
   const expected = receiptToken(key, subscriptionId, reference).toString('base64url');
-  const [given, known] = [Buffer.from(token), Buffer.from(expected)];
-  return given.length === known.length && timingSafeEqual(given, known);
+  const [givenBytes, expectedBytes] = [Buffer.from(token), Buffer.from(expected)];
+  return givenBytes.length === expectedBytes.length && timingSafeEqual(givenBytes, expectedBytes);
 }

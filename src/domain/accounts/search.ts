@@ -55,7 +55,7 @@ export function walletPart(
   if (only === undefined || parts.length > 2 || !parts.every(fits)) return undefined;
   if (!/^[1-9a-z]+$/.test(parts.join(''))) return undefined;
   const grams = parts.flatMap((part) =>
-    Array.from({ length: part.length - GRAM + 1 }, (_, place) => part.slice(place, place + GRAM)),
+    Array.from({ length: part.length - GRAM + 1 }, (_, index) => part.slice(index, index + GRAM)),
   );
   return {
     grams: [...new Set(grams)],

@@ -52,9 +52,9 @@ const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
  * may open a page under any of these names.
  */
 export function ownOrigins(publicUrl: string): string[] {
-  const own = new URL(publicUrl);
-  if (!LOOPBACK.includes(own.hostname)) return [own.origin];
-  return LOOPBACK.map((name) => Object.assign(new URL(own), { hostname: name }).origin);
+  const serviceUrl = new URL(publicUrl);
+  if (!LOOPBACK.includes(serviceUrl.hostname)) return [serviceUrl.origin];
+  return LOOPBACK.map((name) => Object.assign(new URL(serviceUrl), { hostname: name }).origin);
 }
 
 /**
@@ -92,8 +92,8 @@ export function isTrusted(
 /**
  * Returns the origin of the page that gets a token, or null for a program. The page is the one that
  * the wallet's owner saw in the signed message, whatever Origin the request has: a shop's server
- * may send the request. A message for PUBLIC_URL does not tell a page from a program; the request's
- * Origin does.
+ * may send the request. A message for PUBLIC_URL may come from a page or a program; the request's
+ * Origin distinguishes them.
  */
 export function tokenPage(
   message: string,
@@ -157,12 +157,13 @@ export function isMessageOf(issued: string, signed: Buffer, wallet: string): boo
  * fields, because it tells the wallet's owner for which role the wallet signs in.
  */
 function saysTheSame(issued: string, signed: string): boolean {
-  const [wanted, given] = [fieldsOf(issued), fieldsOf(signed)];
-  if (wanted === undefined || given === undefined) return false;
-  const chain = given.get('Chain ID');
-  if (chain !== undefined) given.set('Chain ID', chain.replace(/^solana:/, ''));
+  const [issuedFields, signedFields] = [fieldsOf(issued), fieldsOf(signed)];
+  if (issuedFields === undefined || signedFields === undefined) return false;
+  const chain = signedFields.get('Chain ID');
+  if (chain !== undefined) signedFields.set('Chain ID', chain.replace(/^solana:/, ''));
   return (
-    given.size === wanted.size && [...wanted].every(([name, value]) => given.get(name) === value)
+    signedFields.size === issuedFields.size &&
+    [...issuedFields].every(([name, value]) => signedFields.get(name) === value)
   );
 }
 

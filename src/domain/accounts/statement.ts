@@ -19,7 +19,7 @@ export function statementOf(
   const money = (field: 'gross' | 'fees' | 'net' | 'refunded' | 'sponsoredLamports') =>
     days.reduce((sum, day) => sum + BigInt(day[field]), 0n).toString();
   const count = (field: 'payments' | 'refunds') => days.reduce((sum, day) => sum + day[field], 0);
-  const whole = {
+  const totals = {
     gross: money('gross'),
     fees: money('fees'),
     net: money('net'),
@@ -29,7 +29,7 @@ export function statementOf(
     refunds: count('refunds'),
   };
   return {
-    ...withRest(whole),
+    ...withRest(totals),
     daily: days.map(({ day, ...sums }) => ({
       date: day.toISOString().slice(0, 10),
       ...withRest(sums),

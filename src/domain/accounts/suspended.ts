@@ -40,8 +40,8 @@ export async function refuseSuspended(
     planId === undefined
       ? await findSuspensions(sql, [{ role: 'subscriber', wallet }])
       : await findSuspensionsFor(sql, { wallet, planId });
-  const own = found.find(({ role }) => role === 'subscriber');
-  if (own !== undefined) throw suspended(own);
+  const subscriberSuspension = found.find(({ role }) => role === 'subscriber');
+  if (subscriberSuspension !== undefined) throw suspended(subscriberSuspension);
   if (found.length > 0) throw new ServiceError('FORBIDDEN', 'This plan is not available.');
 }
 

@@ -30,6 +30,7 @@ export interface Tokens {
   verify(token: string): Promise<VerifiedBearer | undefined>;
 }
 
+/** How long a token is valid. */
 const LIFETIME_SECONDS = 3600;
 
 /**

@@ -1,7 +1,7 @@
 // What a wallet may do with its subscription and with its approval, whoever pays for the
-// transaction. Each condition is decided here once: the API words the obstacle, a keeper refuses
-// the offer. Pure. Subscribing has conditions of its own: plans/selling.ts, registration/opening.ts
-// and offers/build.ts.
+// transaction. Each condition is checked here only. The API turns an obstacle into an error
+// message; a keeper refuses the offer. Pure. Subscribing has conditions of its own:
+// plans/selling.ts, registration/opening.ts and offers/build.ts.
 import type { Instruction } from '../../chain/program/instructions.ts';
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import {
@@ -53,11 +53,11 @@ const obstacles = {
 
 export type Obstacle = keyof typeof obstacles;
 
-/** The error with which the API tells the obstacle. */
+/** The API error for an obstacle. */
 export const obstacleError = (obstacle: Obstacle) =>
   new ServiceError('CONFLICT', obstacles[obstacle]);
 
-/** What a wallet does apart from subscribing. */
+/** The actions of a wallet other than subscribing. */
 export type ActionPurpose = 'cancel' | 'resume' | 'repair' | 'close' | 'revoke';
 
 export interface Action {
@@ -76,7 +76,7 @@ type Decided = { readonly instructions: readonly Instruction[] } | { readonly ob
 
 const met = (obstacle: Obstacle) => ({ obstacle });
 
-/** Builds the instructions of the action, or returns what stands in its way. */
+/** Builds the instructions of the action, or returns the obstacle. */
 export function decideAction(
   names: { readonly programId: string; readonly mint: string },
   action: Action,

@@ -52,8 +52,8 @@ export async function holdCancel(sql: Transaction, { id }: { id: string }): Prom
 
 /**
  * Cancels at once: no payment is sent afterwards, not even one that is already signed. `known` is
- * from readKnownChanges(). Throws CONFLICT when the subscription has ended, and while a change of
- * plan that its wallet has signed may still land.
+ * the result of readKnownChanges(). Throws CONFLICT when the subscription has ended, and while a
+ * change of plan that its wallet has signed may still land.
  */
 export async function forceCancel(
   sql: Transaction,

@@ -210,10 +210,10 @@ async function resumedTerms(
   taken: TakenOver,
 ): Promise<Pick<TakenTerms, 'credit' | 'startsAt' | 'paidThrough'>> {
   const { credit, startsAt } = taken;
-  const alone = { credit, startsAt, paidThrough: null };
-  if (previous === null || previous.expiresAt <= now) return alone;
+  const carried = { credit, startsAt, paidThrough: null };
+  if (previous === null || previous.expiresAt <= now) return carried;
   const account = { ...previous, subscriptionPda, periodStart: timeOf(previous.periodStart) };
-  return (await readTaken(sql, account, { now: timeOf(now), taken }))?.terms ?? alone;
+  return (await readTaken(sql, account, { now: timeOf(now), taken }))?.terms ?? carried;
 }
 
 /** The running period of the account, if the change resumes an existing account. */
@@ -241,9 +241,9 @@ function firstOf(
   periodHours: number,
 ): Pick<ChangeAmounts, 'today' | 'next' | 'after'> {
   const payments = schedule.flatMap(({ amount, dueAt, times }) =>
-    Array.from({ length: Math.min(times ?? MAX_SHOWN, MAX_SHOWN) }, (_, place) => ({
+    Array.from({ length: Math.min(times ?? MAX_SHOWN, MAX_SHOWN) }, (_, index) => ({
       amount,
-      dueAt: timeOf(unixSeconds(dueAt) + BigInt(place) * periodSeconds(BigInt(periodHours))),
+      dueAt: timeOf(unixSeconds(dueAt) + BigInt(index) * periodSeconds(BigInt(periodHours))),
     })),
   );
   const [first] = payments;

@@ -7,7 +7,7 @@ import { pauseSubscription, unpauseSubscription } from '../../db/subscriptions/m
 import { ServiceError } from '../../errors.ts';
 import { appendEvents } from '../outbox/events.ts';
 
-interface Found {
+interface PausableSubscription {
   id: string;
   status: string;
   cancelRequestedAt: Date | null;
@@ -17,7 +17,7 @@ interface Found {
  * Pauses the subscription and writes the event once; a repeated call changes nothing. Throws
  * CONFLICT when the subscription has ended or a cancellation is requested.
  */
-export async function pause(sql: Transaction, subscription: Found): Promise<void> {
+export async function pause(sql: Transaction, subscription: PausableSubscription): Promise<void> {
   const paused = await pauseSubscription(sql, subscription.id);
   if (paused === undefined) {
     refuseEnding(subscription);
@@ -35,7 +35,11 @@ export async function pause(sql: Transaction, subscription: Found): Promise<void
  * for the wallet. A repeated call changes nothing. `now` is chain time in
  * Unix seconds. Throws CONFLICT when the subscription has ended or a cancellation is requested.
  */
-export async function unpause(sql: Transaction, subscription: Found, now: bigint): Promise<void> {
+export async function unpause(
+  sql: Transaction,
+  subscription: PausableSubscription,
+  now: bigint,
+): Promise<void> {
   const unpaused = await unpauseSubscription(sql, subscription.id, timeOf(now));
   if (unpaused === undefined) {
     refuseEnding(subscription);
@@ -47,7 +51,7 @@ export async function unpause(sql: Transaction, subscription: Found, now: bigint
   ]);
 }
 
-function refuseEnding({ status, cancelRequestedAt }: Found): void {
+function refuseEnding({ status, cancelRequestedAt }: PausableSubscription): void {
   const isOver = status === 'cancelled' || status === 'expired';
   if (isOver || cancelRequestedAt !== null)
     throw new ServiceError(

@@ -1,8 +1,8 @@
 // The changes of plan of a subscription that may land while the merchant ends it by force. A change
 // that lands takes the unused part of what was paid, so a forced end waits for a change that the
-// wallet has signed with this service. A wallet may also send a change itself, which no one can
-// know before. The times of the offer and of the end then tell whether the change takes over
-// (plan-credit.ts).
+// wallet has signed with this service. A wallet may also send a change itself, which the service
+// cannot know. plan-credit.ts then compares the times of the offer and of the end to decide whether
+// the change takes over.
 import { timeOf } from '../../chain/time.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import {
@@ -14,7 +14,7 @@ import {
 import { ServiceError } from '../../errors.ts';
 import { type ChainSender, hasLapsed, readAccounts, readExpired } from '../chain-reads.ts';
 
-/** What is known about the changes of plan before the transaction of a forced end. */
+/** The state of the changes of plan before the transaction of a forced end. */
 export interface KnownChanges {
   /** Signed transactions that can no longer land (keyOf). */
   readonly dead: ReadonlySet<string>;
@@ -41,7 +41,7 @@ export async function readKnownChanges(
 
 /**
  * Reads which signed changes of plan of the subscription can no longer land, without the offer
- * `except`. Throws INTERNAL_ERROR when the chain is unreachable and there are any.
+ * `except`. Throws INTERNAL_ERROR when the chain is unreachable and there are such changes.
  */
 export async function readDeadChanges(
   sql: Queryable,
@@ -55,7 +55,9 @@ export async function readDeadChanges(
   );
 }
 
-/** Returns those of the signed changes that can no longer land (keyOf). Throws as isDead does. */
+/**
+ * Returns the keys (keyOf) of the signed changes that can no longer land. Throws as isDead does.
+ */
 async function readDead(
   chain: ChainSender,
   signed: readonly SignedChange[],

@@ -53,9 +53,9 @@ export function isCharged(
   { attempt, row }: { attempt: AttemptRow; row: KeeperSubscription },
   err: unknown,
 ): boolean {
-  const place = failedInstruction(err);
-  if (attempt.payments === 1 || place === null) return true;
-  return transferPlaces(attempt.transaction, programId, row.subscriptionPda).includes(place);
+  const failedIndex = failedInstruction(err);
+  if (attempt.payments === 1 || failedIndex === null) return true;
+  return transferPlaces(attempt.transaction, programId, row.subscriptionPda).includes(failedIndex);
 }
 
 /**
@@ -81,7 +81,7 @@ export function failedEnd(
 }
 
 /** The chain state from which the result of an ended attempt is derived. */
-interface Seen {
+interface AttemptView {
   /** The subscription's accounts, read after the attempt ended. */
   view: View;
   /** The chain's clock when the accounts were read, in Unix seconds. */
@@ -103,7 +103,7 @@ export function outcomeOf(
   row: KeeperSubscription,
   { attempt, row: signed }: { attempt: AttemptRow; row: KeeperSubscription },
   end: AttemptEnd,
-  { view, now, mark }: Seen,
+  { view, now, mark }: AttemptView,
 ): Assessment & { alert?: string } {
   const update = updateOf(row);
   const { state } = update;

@@ -90,6 +90,6 @@ export function heldInWords({
   reason,
 }: Pick<Hold, 'merchantWallet' | 'planId' | 'reason'>): string {
   const plan = planId === null ? 'all plans' : `plan ${planId}`;
-  const what = merchantWallet === null ? plan : `merchant ${merchantWallet}`;
-  return `collection of ${what} is held: ${reason}`;
+  const heldPayments = merchantWallet === null ? plan : `merchant ${merchantWallet}`;
+  return `collection of ${heldPayments} is held: ${reason}`;
 }

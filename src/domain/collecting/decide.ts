@@ -87,23 +87,23 @@ export function decide(
   state.observedSlot = view.slot;
   const account = registeredAccount(row, view.subscription);
   if (account !== null) observeIdentity(update, account);
-  const known = pullLookup(row, lookups);
-  const ends = { account, rules, known, isClosable: lookups.closingFailed !== true };
-  if (!isLive(state)) return { ...leftPulls(row, known), ...afterTheEnd(update, view, ends) };
+  const lookup = pullLookup(row, lookups);
+  const ends = { account, rules, lookup, isClosable: lookups.closingFailed !== true };
+  if (!isLive(state)) return { ...leftPulls(row, lookup), ...afterTheEnd(update, view, ends) };
   if (account === null && !missingIsBelieved(row, view)) return retrySoon(update, view, 10n);
 
   const period = account === null ? null : pullPeriod(account, view.plan, view.now);
   let unread: Pick<Decision, 'alert'> | undefined;
   if (account !== null && period !== null) {
     if (hasUnknownPull(state, account)) {
-      if (known.kind === 'too_long')
+      if (lookup.kind === 'too_long')
         return { ...lookupFailure(update, view), ...pullNotFound(row) };
-      if (known.kind === 'not_final') return awaitFinality(update, view);
-      if (known.kind === 'needed') return { update, needs: 'pulls' };
-      recordPulls(update, known.pulls, account, period);
+      if (lookup.kind === 'not_final') return awaitFinality(update, view);
+      if (lookup.kind === 'needed') return { update, needs: 'pulls' };
+      recordPulls(update, lookup.pulls, account, period);
       if (hasUnknownPull(state, account)) {
         unread = pullNotFound(row);
-        if (!known.isFinal) return { ...awaitFinality(update, view), ...unread };
+        if (!lookup.isFinal) return { ...awaitFinality(update, view), ...unread };
         // The look-up did not find every pull that the account counts. If the account's period is
         // paid, the missing pull is an additional payment in a paid period. After three failed
         // look-ups, the missing pull counts as known, so that it no longer delays later payments.
@@ -164,10 +164,10 @@ function missingIsBelieved(row: KeeperSubscription, view: ChainView): boolean {
 }
 
 /** Returns the alert about pulls of a keeper that are left to `billing reconcile`. */
-function leftPulls(row: KeeperSubscription, known: PullLookup): Pick<Decision, 'alert'> {
+function leftPulls(row: KeeperSubscription, lookup: PullLookup): Pick<Decision, 'alert'> {
   const left =
-    known.kind === 'known'
-      ? known.pulls.filter((pull) => !pull.recorded && isLeftToReconcile(row, pull))
+    lookup.kind === 'known'
+      ? lookup.pulls.filter((pull) => !pull.recorded && isLeftToReconcile(row, pull))
       : [];
   if (left.length === 0) return {};
   const detail = `run "billing reconcile": ${left.map(({ signature }) => signature).join(', ')}`;
@@ -343,7 +343,7 @@ function collection(
   // The wallet may have resumed this account after the change: the change still replaces it.
   if (lookups.hasChanged === true) return retrySoon(update, view, CHANGE_SECONDS);
 
-  const times = { start: period.start, now, tried: lookups.tried ?? null };
+  const times = { start: period.start, now, lastTriedPeriod: lookups.tried ?? null };
   const chargedFrom = chargedFromOf(termsOf(update), times);
   const terms = { ...termsOf(update), chargedFrom };
   const invoice = drawUp(terms, period, { minimum: rules.minimumAmount });

@@ -35,7 +35,7 @@ const DAY = 86_400n;
 interface Ending {
   readonly account: SubscriptionAccount | null;
   readonly rules: Rules;
-  readonly known: PullLookup;
+  readonly lookup: PullLookup;
   /**
    * Whether the on-chain account may be closed now. False when an attempt to close it has just
    * failed.
@@ -79,15 +79,15 @@ export function end(
   ending: Ending,
   endReason: string | null,
 ): Decision {
-  const { account, rules, known, isClosable } = ending;
+  const { account, rules, lookup, isClosable } = ending;
   const { state } = update;
   const isCovered = () => {
     const cover = coverOf(update);
     return cover !== null && unixSeconds(cover) > view.now;
   };
   const waiting =
-    account === null && (known.kind === 'not_final' || !isCovered())
-      ? recordLastPulls(update, view, known)
+    account === null && (lookup.kind === 'not_final' || !isCovered())
+      ? recordLastPulls(update, view, lookup)
       : undefined;
   if (waiting !== undefined) return waiting;
   if (isCovered()) {
@@ -112,8 +112,8 @@ export function end(
 }
 
 /**
- * Records that the account of an ended subscription was read and its pulls are recorded: whether
- * anything can still be pulled from it for this subscription.
+ * Records that the account of an ended subscription was read and that its pulls are recorded. Also
+ * records whether anything can still be pulled from the account for this subscription.
  */
 export function noteRead(
   { row, state }: SubscriptionUpdate,
@@ -143,19 +143,20 @@ const NEVER_AGAIN: ReadonlySet<PullPeriod['verdict']> = new Set([
 export function afterTheEnd(
   update: SubscriptionUpdate,
   view: ChainView,
-  { account, rules, known, isClosable }: Ending,
+  { account, rules, lookup, isClosable }: Ending,
 ): Decision {
   const { successor } = update.row;
   if (account === null) {
-    const waiting = successor === 'same_account' ? undefined : recordLastPulls(update, view, known);
+    const waiting =
+      successor === 'same_account' ? undefined : recordLastPulls(update, view, lookup);
     if (waiting !== undefined) return waiting;
   } else if (successor === null && hasUnknownPull(update.state, account)) {
-    if (known.kind === 'too_long') return lookupFailure(update, view);
-    if (known.kind === 'not_final') return awaitFinality(update, view);
-    if (known.kind === 'needed') return { update, needs: 'pulls' };
-    recordPulls(update, known.pulls, account, pullPeriod(account, view.plan, view.now));
+    if (lookup.kind === 'too_long') return lookupFailure(update, view);
+    if (lookup.kind === 'not_final') return awaitFinality(update, view);
+    if (lookup.kind === 'needed') return { update, needs: 'pulls' };
+    recordPulls(update, lookup.pulls, account, pullPeriod(account, view.plan, view.now));
     if (hasUnknownPull(update.state, account)) {
-      if (!known.isFinal) return awaitFinality(update, view);
+      if (!lookup.isFinal) return awaitFinality(update, view);
       if (!isGivenUp(update.row)) return lookupFailure(update, view);
     }
   }
@@ -184,23 +185,23 @@ export function afterTheEnd(
 function recordLastPulls(
   update: SubscriptionUpdate,
   view: ChainView,
-  known: PullLookup,
+  lookup: PullLookup,
 ): Decision | undefined {
   const { row } = update;
-  if (known.kind === 'not_final') return awaitFinality(update, view);
-  if (known.kind === 'too_long') return { ...lookupFailure(update, view), ...pullNotFound(row) };
+  if (lookup.kind === 'not_final') return awaitFinality(update, view);
+  if (lookup.kind === 'too_long') return { ...lookupFailure(update, view), ...pullNotFound(row) };
   // Without periodAnchor, no keeper read the account while the account existed. The account's
   // period boundaries are then unknown, so no payment can be assigned to the account.
   if (row.periodAnchor === null) return undefined;
-  if (known.kind === 'needed') return { update, needs: 'pulls' };
+  if (lookup.kind === 'needed') return { update, needs: 'pulls' };
   const [anchor, length] = [unixSeconds(row.periodAnchor), periodSeconds(BigInt(row.periodHours))];
-  for (const pull of oldestFirst(known.pulls)) {
+  for (const pull of oldestFirst(lookup.pulls)) {
     if (pull.periodStart < anchor || (pull.periodStart - anchor) % length !== 0n) continue;
     recordPull(update, pull, null);
   }
   // An unreadable transaction may contain the last payment, so the history is read again later. The
   // number of retries is limited, because anyone can send an unreadable transaction to the address.
-  return !known.isComplete && !isGivenUp(row) ? lookupFailure(update, view) : undefined;
+  return !lookup.isComplete && !isGivenUp(row) ? lookupFailure(update, view) : undefined;
 }
 
 /**

@@ -3,9 +3,12 @@
 // due and is retried.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 
+/** First and longest delay after keeper failures. */
 const FIRST_SECONDS = 10;
 const MAX_SECONDS = 900;
+/** Delay of postponed work. */
 const PUT_OFF_SECONDS = 30n;
+/** Delay of a payment while collection is held. */
 const HELD_SECONDS = 60n;
 
 /**

@@ -1,6 +1,7 @@
 // Decides from when a period is charged if the service was late. Until its payment is tried for the
-// first time, the subscriber had access only as long as access.ts grants it. If the first try comes
-// later, only the time from that try on is charged (charged_from), also by the retries. Pure.
+// first time, the subscriber had access only as long as access.ts grants it. If the first try is
+// later, only the time from this try on is charged (charged_from). This also applies to retries.
+// Pure.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import { lateAccess } from '../accounts/access.ts';
@@ -8,11 +9,12 @@ import { chargeStart } from '../invoices/cover.ts';
 import { collectAt } from './window.ts';
 
 const SECONDS_PER_HOUR = 3600n;
+/** Maximum of promptSeconds(). */
 const MAX_PROMPT_SECONDS = 600n;
 
 /**
- * How many seconds after the beginning of an account, or after its first payment became due, the
- * whole is still charged: a sixtieth of the period, at most MAX_PROMPT_SECONDS.
+ * Grace (s) after an account opens, or after its first payment becomes due, in which the whole
+ * period is charged: a sixtieth of the period, at most MAX_PROMPT_SECONDS.
  */
 export function promptSeconds(periodHours: bigint): bigint {
   const share = (periodHours * SECONDS_PER_HOUR) / 60n;
@@ -20,12 +22,11 @@ export function promptSeconds(periodHours: bigint): bigint {
 }
 
 /**
- * Whether a payment of the period that starts at `start` is late if it is tried at `now` for the
- * first time. It is late after the end of the access that a late collection keeps, but not within
- * promptSeconds of a registration. If there is no such access (before a first payment without a
- * trial, after a refunded period), it is late promptSeconds after the time from which the period is
- * charged. A payment after a pause is not late: it is charged from the end of the pause. Times are
- * in Unix seconds.
+ * Whether a payment of the period that starts at `start` is late if its first try is at `now`. It
+ * is late after the end of the access that a late collection keeps, but not within promptSeconds of
+ * a registration. Without such access (before a first payment without a trial, after a refunded
+ * period), it is late promptSeconds after the time from which the period is charged. A payment
+ * after a pause is never late: it is charged from the end of the pause. Times are in Unix seconds.
  */
 export function isLate(row: KeeperSubscription, start: bigint, now: bigint): boolean {
   const { status, nextPaymentDue, paidThrough, unpausedAt, chargedFrom } = row;
@@ -42,13 +43,13 @@ export function isLate(row: KeeperSubscription, start: bigint, now: bigint): boo
 }
 
 /**
- * Returns chargedFrom for a payment of the period that starts at `start`, tried at `now`. `tried`
- * is the start of the newest period for which a payment was tried before; null for none.
+ * Returns charged_from for a payment of the period at `start` that is tried at `now`.
+ * `lastTriedPeriod` is the start of the newest period with an earlier try, or null.
  */
 export function chargedFromOf(
   row: KeeperSubscription,
-  { start, now, tried }: { start: bigint; now: bigint; tried: Date | null },
+  { start, now, lastTriedPeriod }: { start: bigint; now: bigint; lastTriedPeriod: Date | null },
 ): Date | null {
-  const isFirst = tried === null || unixSeconds(tried) < start;
+  const isFirst = lastTriedPeriod === null || unixSeconds(lastTriedPeriod) < start;
   return isFirst && isLate(row, start, now) ? timeOf(now) : row.chargedFrom;
 }

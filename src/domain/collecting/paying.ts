@@ -201,9 +201,10 @@ export function applyFurther({ row, payments }: SubscriptionUpdate, pull: Pull):
 }
 
 /**
- * Notes a pull after the end of the subscription. One of another puller is recorded, with the fee
- * that the merchant owes for it; one of a keeper is left to `billing reconcile`. There is no event,
- * and no access. `isPeriodPaid` tells whether another payment of the period is recorded.
+ * Handles a pull after the end of the subscription. A pull by another puller is recorded, with the
+ * fee that the merchant owes for it. A pull by a keeper is left to `billing reconcile`. Neither
+ * causes an event or gives access. `isPeriodPaid`: whether another payment of the period is
+ * recorded.
  */
 export function applyAfterEnd(
   { row, state, payments }: SubscriptionUpdate,

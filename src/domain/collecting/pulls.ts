@@ -29,8 +29,8 @@ export interface KnownPull extends Pull {
   /** Whether a change of plan has taken the unused part of the period's payment as a credit. */
   readonly isCredited?: boolean;
   /**
-   * When our attempt of this payment was committed; null without one. Undefined if that does not
-   * matter: the attempt's end records the payment.
+   * Time at which our attempt of this payment was committed; null if there is no attempt. Undefined
+   * if the time does not matter, because the attempt's end records the payment.
    */
   readonly committedAt?: Date | null;
 }
@@ -80,10 +80,10 @@ export function pullLookup(row: KeeperSubscription, result: LookupResult): PullL
   const { pulls, tooMany, unreadable, pulledFinally, closingNotFinal } = result;
   if (closingNotFinal === true) return { kind: 'not_final' };
   if (tooMany === true && !isGivenUp(row)) return { kind: 'too_long' };
-  const known = tooMany === true ? [] : pulls;
-  if (known === undefined) return { kind: 'needed' };
+  const knownPulls = tooMany === true ? [] : pulls;
+  if (knownPulls === undefined) return { kind: 'needed' };
   const [isComplete, isFinal] = [unreadable !== true, pulledFinally === true];
-  return { kind: 'known', pulls: known, isComplete, isFinal };
+  return { kind: 'known', pulls: knownPulls, isComplete, isFinal };
 }
 
 /**
@@ -131,8 +131,8 @@ export const oldestFirst = (pulls: readonly KnownPull[]) =>
   [...pulls].reverse().sort((a, b) => Number(a.periodStart - b.periodStart) || Number(a.at - b.at));
 
 /**
- * Whether a pull of a keeper belongs to no attempt that was committed before the registration had
- * ended or was replaced. `billing reconcile` names such a pull, and only its repair records it.
+ * Whether a keeper's pull has no attempt that was committed before the registration ended or was
+ * replaced. `billing reconcile` reports such a pull, and only its repair records it.
  */
 export const isLeftToReconcile = (
   { stoppedAt }: Pick<KeeperSubscription, 'stoppedAt'>,
@@ -158,8 +158,8 @@ const isAfterEnd = ({ row, state }: SubscriptionUpdate, { source, at }: KnownPul
 /**
  * Records an on-chain payment of any puller in `update`. The first payment of a period pays the
  * period, whatever its amount. Every other payment of the same period is recorded as `further`. A
- * payment that another puller made after the end pays for nothing, and one that is left to
- * `billing reconcile` is not recorded. `next` is the due time of the following payment.
+ * payment by another puller after the end pays no period. A pull that is left to `billing
+ * reconcile` is not recorded. `next` is the due time of the following payment.
  */
 export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Date | null): void {
   const { paidThrough } = update.state;
@@ -228,20 +228,22 @@ export async function findInBooks(
   rows: readonly KeeperSubscription[],
   accountOf: (row: KeeperSubscription) => SubscriptionAccount | null,
 ): Promise<LookupEntry[]> {
-  const asked = rows.flatMap((row) => {
+  const accounts = rows.flatMap((row) => {
     const account = accountOf(row);
     return row.paidThrough !== null || account === null
       ? []
       : [{ row, account, periodStart: timeOf(account.periodStart) }];
   });
-  if (asked.length === 0) return [];
+  if (accounts.length === 0) return [];
   const recorded = await readPulled(
     sql,
-    asked.map(({ row, periodStart }) => ({ subscriptionPda: row.subscriptionPda, periodStart })),
+    accounts.map(({ row, periodStart }) => ({ subscriptionPda: row.subscriptionPda, periodStart })),
   );
-  return asked.flatMap(({ row, account }): LookupEntry[] => {
-    const own = recorded.filter(({ subscriptionPda }) => subscriptionPda === row.subscriptionPda);
-    const pulls = own.map((one) => ({
+  return accounts.flatMap(({ row, account }): LookupEntry[] => {
+    const rowPulls = recorded.filter(
+      ({ subscriptionPda }) => subscriptionPda === row.subscriptionPda,
+    );
+    const pulls = rowPulls.map((one) => ({
       signature: one.txSignature,
       at: unixSeconds(one.occurredAt),
       periodStart: unixSeconds(one.periodStart),
@@ -293,12 +295,12 @@ export function pullsIn(
     if (event.kind !== 'transfer' || event.subscription !== subscriptionPda) continue;
     const puller = pullerOf(event, transaction);
     const source = puller !== undefined && keepers.includes(puller) ? 'keeper' : 'foreign';
-    const known = periods.get(event.periodStart);
-    const gross = (known?.gross ?? 0n) + event.amount;
+    const earlier = periods.get(event.periodStart);
+    const gross = (earlier?.gross ?? 0n) + event.amount;
     // Only a payment that a keeper collected contains a platform fee. When another puller collects,
     // the merchant gets the whole amount.
     const fee =
-      (known?.fee ?? 0n) +
+      (earlier?.fee ?? 0n) +
       (source === 'keeper' && treasuries.includes(event.receiver) ? event.amount : 0n);
     periods.set(event.periodStart, {
       signature: transaction.signature,

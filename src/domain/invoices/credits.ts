@@ -63,9 +63,10 @@ export interface Taken {
 /**
  * Returns what a change of plan at the time `at` (Unix seconds) takes over. `rows` begins with the
  * replaced subscription. If the first payment of a row is still deferred, the next row is the
- * subscription that this row replaced. `paid` has the payments for time after `at`, by the id of
- * the row: with `period_end` those of the first row are enough. With `now`, returns undefined while
- * a refund of one is pending, because the credit depends on whether the refund's transfer lands.
+ * subscription that this row replaced. `paid` has the payments for the time after `at`, by the id
+ * of the row; for `period_end` only the first row's payments are needed. For `now`, returns
+ * undefined while a refund of one of these payments is pending, because the credit depends on
+ * whether the refund's transfer lands.
  */
 export function takenFrom(
   rows: readonly ReplacedTerms[],

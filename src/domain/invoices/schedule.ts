@@ -89,11 +89,13 @@ export function scheduleOf(
       continue;
     }
     const discounts = discountOf(now)?.periodsLeft ?? null;
-    const whole = priceOf(now);
-    const byCredit = credit >= whole ? Number(credit / whole) : null;
+    const fullPrice = priceOf(now);
+    const byCredit = credit >= fullPrice ? Number(credit / fullPrice) : null;
     const times = least(least(discounts, wholePeriods), byCredit);
     const amounts =
-      byCredit === null ? { amount: whole, creditSpent: 0n } : { amount: 0n, creditSpent: whole };
+      byCredit === null
+        ? { amount: fullPrice, creditSpent: 0n }
+        : { amount: 0n, creditSpent: fullPrice };
     runs.push({ ...amounts, ...first, times });
     if (times === null) break;
     if (discounts !== null && left !== null) left -= times;

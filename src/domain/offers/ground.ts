@@ -1,7 +1,7 @@
-// Whether the ground of an offer still stands when its signed transaction comes: what asking for
-// the offer refuses is refused then too, because the transaction does more on chain than the
-// service would register. A change of plan cancels the old subscription, whatever becomes of the
-// new one. A transaction that has landed already is not asked here.
+// Checks an offer again when its signed transaction arrives. Whatever would refuse a new offer now
+// refuses the transaction too, because the transaction would do more on chain than the service
+// registers: a change of plan cancels the old subscription even if the new one is not registered. A
+// transaction that has already landed is not checked here.
 //
 //   subscribe -> the plan is sold; an account that it resumes may still be resumed, and neither
 //                ended nor was registered since the wallet asked
@@ -35,7 +35,7 @@ import { readTakenOver } from '../registration/plan-credit.ts';
 import { groundHasEnded } from './relayed-before.ts';
 import { refuseMerchantsCancel } from './wallet-action.ts';
 
-/** The fields of an offer that its ground depends on. */
+/** The fields of an offer that the check needs. */
 export type Grounded = Pick<
   OfferedTransaction,
   | 'id'
@@ -50,28 +50,30 @@ export type Grounded = Pick<
   | 'offeredAt'
 >;
 
-/** What is read of the chain before the database transaction that stores the signed transaction. */
-export interface KnownGround {
+/**
+ * The chain state that is read before the database transaction that stores the signed transaction.
+ */
+export interface GroundFacts {
   /** The signed changes of plan that can no longer land (keyOf). */
   readonly dead: ReadonlySet<string>;
   /** Chain time in Unix seconds. */
   readonly now: bigint;
-  /** The account at the offer's address; null if there is none, or it does not matter. */
+  /** The account at the offer's address; null if there is no account, or if it is not needed. */
   readonly account: SubscriptionAccount | null;
   /** Whether the issuer has frozen the token account of a wallet that changes plan or resumes. */
   readonly isFrozen: boolean;
 }
 
-const NOTHING: KnownGround = { dead: new Set(), now: 0n, account: null, isFrozen: false };
+const NOTHING: GroundFacts = { dead: new Set(), now: 0n, account: null, isFrozen: false };
 
 /**
- * Reads what the chain says about the ground of the offer. Throws INTERNAL_ERROR when the chain is
- * unreachable and matters.
+ * Reads the chain state for the check. Throws INTERNAL_ERROR if the chain is needed and
+ * unreachable.
  */
 export async function readGround(
   { sql, chain, network }: { sql: Sql; chain: ChainSender; network: Network },
   offer: Grounded,
-): Promise<KnownGround> {
+): Promise<GroundFacts> {
   const { id: except, resumes, replaces, wallet, subscriptionPda } = offer;
   const subscriptionId = await changedBy(sql, offer);
   const dead =
@@ -97,9 +99,9 @@ async function changedBy(
 }
 
 /**
- * Locks the registrations on which the offer rests until the database transaction ends: against
- * their end, and against another signed change. Locked in the order in which a registration locks
- * them, and before the offer.
+ * Locks the registrations that the offer depends on until the database transaction ends, so that
+ * they neither end nor get another signed change meanwhile. Takes the locks in the same order as a
+ * registration does, and before the lock on the offer.
  */
 export async function lockGround(tx: Transaction, offer: Grounded): Promise<void> {
   const { purpose, replaces, subscriptionPda, resumes } = offer;
@@ -109,19 +111,19 @@ export async function lockGround(tx: Transaction, offer: Grounded): Promise<void
 }
 
 /**
- * Throws CONFLICT unless the ground of the offer stands. The caller holds the locks of
- * lockGround(). Throws PaymentUnderWay while a payment or a refund of the old subscription is open.
+ * Throws CONFLICT if the offer would be refused now. The caller holds the locks of lockGround().
+ * Throws PaymentUnderWay while a payment or a refund of the old subscription is open.
  */
 export async function checkGround(
   tx: Transaction,
   offer: Grounded,
-  known: KnownGround,
+  facts: GroundFacts,
 ): Promise<void> {
   if (offer.purpose === 'resume') {
     const { id } = await findResumed(tx, offer);
-    await refuseOtherChange(tx, { id, except: offer.id }, known);
+    await refuseOtherChange(tx, { id, except: offer.id }, facts);
   }
-  if (offer.purpose === 'subscribe') await checkSubscribe(tx, offer, known);
+  if (offer.purpose === 'subscribe') await checkSubscribe(tx, offer, facts);
 }
 
 /**
@@ -154,21 +156,21 @@ export async function isResumable(
   }
 }
 
-async function checkSubscribe(tx: Transaction, offer: Grounded, known: KnownGround): Promise<void> {
+async function checkSubscribe(tx: Transaction, offer: Grounded, facts: GroundFacts): Promise<void> {
   const { id: except, wallet, planId, checkoutSessionId, replaces, changeWhen: when } = offer;
   const plan = planId === null ? undefined : await findPlan(tx, planId);
   if (plan === undefined) throw groundHasEnded('subscribe');
   const closed = closedPlan(plan);
   if (closed !== undefined) throw closed;
   if (plan.collectionBlockedReason !== null) throw blockedPlan(plan.collectionBlockedReason);
-  if (known.isFrozen) throw obstacleError('frozen');
-  if (offer.resumes) await checkResumed(tx, offer, known);
+  if (facts.isFrozen) throw obstacleError('frozen');
+  if (offer.resumes) await checkResumed(tx, offer, facts);
   if (replaces === null || when === null) return;
   const session =
     checkoutSessionId === null ? undefined : await findCheckoutSession(tx, checkoutSessionId);
   await readOfferedChange(tx, { replaces, when, wallet }, plan, session ?? null);
-  await refuseOtherChange(tx, { id: replaces, except }, known);
-  const taken = await readTakenOver(tx, { id: replaces, when, at: known.now });
+  await refuseOtherChange(tx, { id: replaces, except }, facts);
+  const taken = await readTakenOver(tx, { id: replaces, when, at: facts.now });
   if (taken === undefined) throw groundHasEnded('subscribe');
 }
 
@@ -176,7 +178,7 @@ async function checkSubscribe(tx: Transaction, offer: Grounded, known: KnownGrou
 async function checkResumed(
   tx: Transaction,
   { subscriptionPda, replaces, offeredAt }: Grounded,
-  { account }: KnownGround,
+  { account }: GroundFacts,
 ): Promise<void> {
   if (subscriptionPda === null || account === null) return;
   const newest = await findNewestRegistration(tx, subscriptionPda);
@@ -190,7 +192,7 @@ async function checkResumed(
 async function refuseOtherChange(
   tx: Transaction,
   { id, except }: { id: string; except: string },
-  { dead }: KnownGround,
+  { dead }: GroundFacts,
 ): Promise<void> {
   if (await lockSignedChanges(tx, id, dead, except))
     throw new ServiceError(

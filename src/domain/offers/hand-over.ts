@@ -75,15 +75,15 @@ export async function handOver(
   if (!isOpenToSuspended(purpose))
     await refuseSuspended(sql, { wallet, ...(planId !== null && { planId }) });
   const checkoutSessionId = purpose === 'subscribe' ? offer.checkoutSessionId : null;
-  // An offer whose blockhash has expired does not count. One that is handed over meanwhile does.
+  // An offer whose blockhash has expired is ignored. An offer that is handed over meanwhile counts.
   const isDead = await readExpired(parts.chain, await listUndecided(sql, offer));
   const grounded = groundedOf(offer);
-  const known = await readGround(parts, grounded);
+  const facts = await readGround(parts, grounded);
   return takeOffer(parts, { ...offer, checkoutSessionId }, async (tx) => {
     await lockHandOvers(tx, wallet);
     await lockGround(tx, grounded);
     const isStored = await storeSigned(tx, offer.id, bytes);
-    if (isStored) await checkGround(tx, grounded, known);
+    if (isStored) await checkGround(tx, grounded, facts);
     if (isStored && !(await listUndecided(tx, offer)).every(isDead))
       throw new ServiceError(
         'CONFLICT',
@@ -93,7 +93,10 @@ export async function handOver(
   });
 }
 
-/** A sponsored transaction resumes no account in order to subscribe, and changes a plan at once. */
+/**
+ * A sponsored sign-up never resumes an account, and a sponsored change of plan takes effect at
+ * once.
+ */
 const groundedOf = (offer: SponsoredOffer) => ({
   ...offer,
   resumes: false,

@@ -1,6 +1,6 @@
-// Reads and registers a sponsored sign-up that has landed. keeper/sponsor/settle.ts stores one
-// whose account exists. If the wallet closed the account before a keeper settled the sign-up,
-// storeGone() registers the subscription as ended, with its payment.
+// Reads and registers a sponsored sign-up that has landed. keeper/sponsor/settle.ts stores a
+// sign-up whose account exists. If the wallet closed the account before a keeper settled the
+// sign-up, storeGone() registers the subscription as ended, with its payment.
 import { randomUUID } from 'node:crypto';
 import { clockIn, planIn, subscriptionIn } from '../../chain/program/accounts.ts';
 import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
@@ -47,7 +47,7 @@ export type SignUp = Pick<
 >;
 
 /** The accounts of a sign-up. */
-export interface Seen extends ChainView {
+export interface LandedView extends ChainView {
   /**
    * True if the sign-up replaces a subscription (change of plan) whose on-chain account is not
    * cancelled.
@@ -62,7 +62,7 @@ export async function readAccounts(
   subscriptionPda: string,
   slot: bigint,
   replaced?: ReplacedRow,
-): Promise<Seen> {
+): Promise<LandedView> {
   const addresses = [CLOCK_SYSVAR, subscriptionPda, plan.planPda];
   if (replaced !== undefined) addresses.push(replaced.subscriptionPda);
   const found = await rpc.getMultipleAccounts(addresses, {
@@ -91,7 +91,7 @@ export async function readAccounts(
  */
 export async function registrationOf(
   sql: Queryable,
-  one: SignUp,
+  signUp: SignUp,
   plan: PlanRow,
   {
     account: { initId, periodStart },
@@ -105,13 +105,13 @@ export async function registrationOf(
     replaced: ReplacedRow | undefined;
   },
 ): Promise<RegistrationToStore> {
-  const { checkoutSessionId: id } = one;
+  const { checkoutSessionId: id } = signUp;
   const session = id === null ? undefined : await findCheckoutSession(sql, id);
   const registration: RegistrationToStore = {
     appId: plan.appId,
     planId: plan.id,
-    subscriptionPda: one.subscriptionPda ?? '',
-    subscriberWallet: one.wallet,
+    subscriptionPda: signUp.subscriptionPda ?? '',
+    subscriberWallet: signUp.wallet,
     dueAt: timeOf(now),
     trialFrom: null,
     chargedFrom: null,
@@ -131,7 +131,7 @@ export async function registrationOf(
       discountPeriods: session.discountPeriods,
     }),
   };
-  const { replaces, creditAt } = one;
+  const { replaces, creditAt } = signUp;
   if (replaces === null || creditAt === null) return registration;
   // The payment was computed with the credit at `creditAt`. The credit is taken over as of
   // `creditAt` or as of the start of the paid period, whichever is earlier. At an earlier time the
@@ -139,7 +139,7 @@ export async function registrationOf(
   // `hasSponsoredChange` (db/subscriptions/plan-changes.ts) blocks them while the sponsorship is
   // open.
   const at = pull.periodStart < unixSeconds(creditAt) ? pull.periodStart : unixSeconds(creditAt);
-  const { offerId, createdAt: offeredAt } = one;
+  const { offerId, createdAt: offeredAt } = signUp;
   const change = { id: replaces, when: 'now', at, offeredAt, offerId } as const;
   return { ...registration, ...keptIds(replaced, registration), change };
 }
@@ -182,7 +182,7 @@ export interface Gone {
   readonly registration: RegistrationToStore;
   readonly pull: Pull;
   /** The accounts now. If the wallet has opened another account at the address, it is ignored. */
-  readonly view: Seen;
+  readonly view: LandedView;
   /** How the payment attempt has ended, if it is still open. */
   readonly resolution?: Resolution;
 }

@@ -135,8 +135,8 @@ export function closingBudget({ sponsorLeaving }: Pick<Config, 'sponsorLeaving'>
  * last week's network fees.
  */
 export function floorOf({ floor }: Pick<SponsorLimits, 'floor'>, week: bigint): bigint {
-  const wanted = floor ?? week;
-  return wanted > LEAST_FLOOR ? wanted : LEAST_FLOOR;
+  const base = floor ?? week;
+  return base > LEAST_FLOOR ? base : LEAST_FLOOR;
 }
 
 type MerchantLimits = Pick<SponsorLimits, 'merchantOut' | 'merchantStart' | 'lamportsPerUsdc'>;
@@ -145,12 +145,16 @@ const BASE_UNITS = 1_000_000n;
 const worthOf = ({ lamportsPerUsdc }: MerchantLimits, { fees }: MerchantStanding): bigint =>
   (fees * lamportsPerUsdc) / BASE_UNITS;
 
-/** Returns how much rent (lamports) of a merchant's subscribers may be out at a time. */
+/**
+ * Returns how much sponsored rent (lamports) of a merchant's subscribers may be out at a time. Rent
+ * is out until it comes back to the sponsor.
+ */
 export function mayBeOut(limits: MerchantLimits, merchant: MerchantStanding): bigint {
   const { merchantOut, merchantStart } = limits;
   const { vouched, isApproved } = merchant;
-  const own = vouched ?? (isApproved ? merchantOut : merchantStart + worthOf(limits, merchant));
-  return own < merchantOut ? own : merchantOut;
+  const merchantLimit =
+    vouched ?? (isApproved ? merchantOut : merchantStart + worthOf(limits, merchant));
+  return merchantLimit < merchantOut ? merchantLimit : merchantOut;
 }
 
 /**
@@ -163,11 +167,13 @@ export function isNewMerchant(limits: MerchantLimits, merchant: MerchantStanding
   return vouched === null && !isApproved && worthOf(limits, merchant) < limits.merchantStart;
 }
 
-/** Returns the lamports a day that all new merchants together may use: a fifth of the day's. */
+/**
+ * Returns the lamports a day that all new merchants together may use: a fifth of the daily budget.
+ */
 export const newMerchantsBudget = ({ perDay }: Pick<SponsorLimits, 'perDay'>): bigint =>
   perDay / 5n;
 
-/** Whether over four fifths of the rent that may be out are out. */
+/** Whether more than four fifths of the rent that may be out are out. */
 export const isNearLimit = (out: bigint, limit: bigint): boolean => out * 5n > limit * 4n;
 
 /** Maximum cost of a transaction in lamports: the network fee, and the rent of opened accounts. */
@@ -209,7 +215,7 @@ export function overBudget(
   const isOfNew = isNewMerchant(limits, usage);
   if (isOfNew && usage.newMerchants + lamports > newMerchantsBudget(limits)) return 'budget';
   if (usage.merchant + lamports > limits.perMerchant) return 'merchant_budget';
-  // A transaction without rent leaves what is out as it is.
+  // A transaction without rent does not change how much rent is out.
   const isOut = cost.rent > 0n && usage.merchantOut + cost.rent > mayBeOut(limits, usage);
   if (isOut) return 'merchant_budget';
   if (usage.wallet + lamports > limits.perWallet) return 'wallet_budget';

@@ -111,11 +111,11 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
   const { minimumAmount } = limits;
   const trialHours = plan === null ? null : offeredTrial(plan, session);
   const terms = { discount, trialHours, feeBps, minimumAmount };
-  const asked = {
+  const sponsoredRequest = {
     ...{ purpose, wallet, sponsor, plan, withdraws, ...terms },
     ...(changed && { change: changed }),
   };
-  const built = buildSponsored(names, asked, view);
+  const built = buildSponsored(names, sponsoredRequest, view);
   if ('refusal' in built) return built;
   const merchantId = merchant?.merchantId ?? null;
   const of = {
@@ -181,19 +181,19 @@ async function store(
     await import('../../chain/transactions/sponsored.ts');
   const [recent, id] = await Promise.all([readBlockhash(chain), newId(sql)]);
   const { blockhash, lastValidBlockHeight, slot } = recent;
-  const compile = (budget: typeof MAX_BUDGET) =>
+  const compileMessage = (budget: typeof MAX_BUDGET) =>
     sponsoredMessage({ sponsor, wallet }, instructions, {
       blockhash,
       reference: changesPlan ? null : id,
       budget,
     });
-  const longest = compile(MAX_BUDGET);
+  const longest = compileMessage(MAX_BUDGET);
   if (!leavesRoom(longest)) return { refusal: 'no_room' };
   const draft = Buffer.from(unsignedSponsored(longest), 'base64');
   const { err, unitsConsumed, loadedDataBytes } = await reaching(chain.simulateTransaction(draft));
   if (err !== null) return { refusal: 'would_fail' };
   const budget = budgetOf(unitsConsumed, loadedDataBytes);
-  const message = compile(budget);
+  const message = compileMessage(budget);
   const secret = page === undefined ? null : randomBytes(32).toString('base64url');
   if (session !== undefined && purpose === 'subscribe' && subscriptionPda !== null) {
     const reservations = await readReservations({ sql, chain }, session, subscriptionPda);

@@ -1,6 +1,7 @@
 // A merchant may sign one refund twice, with another priority fee, and send the first one itself.
-// So before the relay sends a refund, it looks for a transfer that has paid this refund. Where two
-// endpoints are configured, two have to show that there is none: one may lag or be wrong.
+// So before the relay sends a refund, it looks for a transfer that has paid this refund. If several
+// endpoints are configured, two of them must show that there is none, because one may lag or be
+// wrong.
 import { isWitnessed } from '../../chain/rpc/expiry.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
 import { paysRefund, type RefundTransfer } from '../../chain/transactions/refund.ts';
@@ -38,28 +39,29 @@ export async function refusePaidRefund(
   if (txSignature !== null) throw paidBy(txSignature);
   if (status === 'expired')
     throw new ServiceError('CONFLICT', 'This refund has expired: ask for another one.');
-  // A refund keeps its blockhash, so no transfer of it has landed before that.
+  // A refund keeps its blockhash, so none of its transfers landed before the slot of that
+  // blockhash.
   const sought = { transfer: { ...refund, merchant, subscriber }, since: offer.blockhashSlot };
   const found = await readWitnessed(UNSEEN, () => findPayment(chain, sought, signature));
   if (found !== null && found !== signature) throw paidBy(found);
 }
 
 /**
- * Returns the signature of a transaction that has paid the refund, `own` where it is among them.
- * Null if there is none. Undefined if that is not certain: too few endpoints have answered, or have
+ * Returns the signature of a transaction that has paid the refund, preferably `ownSignature`; null
+ * if there is none. Undefined if this is uncertain, because too few endpoints have answered or have
  * returned a transaction that names the reference.
  */
 async function findPayment(
   chain: RefundReader,
   { transfer, since }: { transfer: RefundTransfer; since: bigint },
-  own: string,
+  ownSignature: string,
 ): Promise<string | null | undefined> {
   const options = { minSlot: since, since, commitment: 'confirmed' } as const;
   const histories = await chain.getHistoriesEverywhere(transfer.reference, options);
   const listed = histories.flatMap((one) => one.listed.filter(({ err }) => err === null));
   listed.sort((a, b) => Number(a.slot - b.slot));
   const signatures = [...new Set(listed.map((one) => one.signature))];
-  if (signatures.includes(own)) return own;
+  if (signatures.includes(ownSignature)) return ownSignature;
   let isProven = isWitnessed(chain, histories.filter(({ isWhole }) => isWhole).length);
   for (const other of signatures.slice(0, MAX_READ)) {
     const { copies, witnesses } = await chain.getTransactionEverywhere(other, {

@@ -106,15 +106,15 @@ export async function readRefundGround(
     ),
     readBlockhash(chain),
   ]);
-  const [own = null, other = null] = accounts;
-  const [paying, receiving] = [tokenAccountIn(own), tokenAccountIn(other)];
+  const [ownAccount = null, otherAccount = null] = accounts;
+  const [paying, receiving] = [tokenAccountIn(ownAccount), tokenAccountIn(otherAccount)];
   const isFrozen = (account: typeof paying) => account?.state === 'frozen';
   return {
     mint,
     merchant,
     frozen: isFrozen(paying) ? 'merchant' : isFrozen(receiving) ? 'subscriber' : null,
     funds: paying?.amount ?? 0n,
-    hasTokenAccount: other !== null,
+    hasTokenAccount: otherAccount !== null,
     ...blockhash,
   };
 }
@@ -140,8 +140,8 @@ export async function askRefund(
     );
   if (payment.status !== 'succeeded' || left === 0n)
     throw new ServiceError('CONFLICT', 'Nothing of this payment is left to refund.');
-  const wanted = amount ?? left;
-  if (wanted > left)
+  const refundAmount = amount ?? left;
+  if (refundAmount > left)
     throw invalidField(
       'amount',
       `must be at most ${left}, which is what is left of the net amount`,
@@ -152,23 +152,23 @@ export async function askRefund(
       'CONFLICT',
       `The USDC account of the ${ground.frozen} is frozen by the issuer of USDC: a refund cannot be sent.`,
     );
-  if (wanted > ground.funds)
+  if (refundAmount > ground.funds)
     throw new ServiceError(
       'CONFLICT',
-      `Your token account holds ${ground.funds} base units, less than the refund of ${wanted}.`,
+      `Your token account holds ${ground.funds} base units, less than the refund of ${refundAmount}.`,
     );
   const { id: transactionId, appId, planId, subscriptionId, subscriptionPda } = payment;
   const { subscriberWallet: subscriber } = payment;
   const reference = bs58.encode(randomBytes(32));
   const { mint, merchant, blockhash, lastValidBlockHeight, slot: blockhashSlot } = ground;
-  const asked = { appId, transactionId, subscriptionId, amount: wanted, reference };
+  const refundRow = { appId, transactionId, subscriptionId, amount: refundAmount, reference };
   const lifetime = { blockhash, lastValidBlockHeight, blockhashSlot };
-  const transfer = { mint, merchant, subscriber, amount: wanted, reference };
+  const transfer = { mint, merchant, subscriber, amount: refundAmount, reference };
   const transaction = refundTransaction(transfer, ground);
   const unsigned = { transaction, blockhash, lastValidBlockHeight, slot: blockhashSlot };
-  const what = { wallet: merchant, purpose: 'refund', planId, subscriptionPda } as const;
-  const offer = await offerTransaction(sql, unsigned, what);
-  const refund = await insertRefund(sql, { ...asked, ...lifetime, offerId: offer.offerId });
+  const target = { wallet: merchant, purpose: 'refund', planId, subscriptionPda } as const;
+  const offer = await offerTransaction(sql, unsigned, target);
+  const refund = await insertRefund(sql, { ...refundRow, ...lifetime, offerId: offer.offerId });
   return { refund, offer };
 }
 
@@ -236,9 +236,9 @@ async function readRefund(parts: RecordingParts, refund: AwaitedRefund): Promise
 
 /**
  * Whether a transfer that is not recorded can never land. A wrong answer would lead to a second
- * refund of the amount. `others` has the transactions of the reference that are no such transfer.
- * The histories are read again after the blockhash has expired, because the transfer may have
- * landed since they were read.
+ * refund of the amount. `others` has the transactions of the reference that are not a transfer of
+ * the refund. The histories are read again after the blockhash has expired, because the transfer
+ * may have landed since they were read.
  */
 async function cannotLand(
   rpc: RecordingParts['rpc'],
@@ -258,7 +258,7 @@ interface Transfer {
  * What the reference's history shows: a transfer that is not recorded, or other transactions.
  * `isWhole` is true if all of its transactions were read.
  */
-type Found =
+type HistoryFindings =
   | { readonly transfer: Transfer }
   | { readonly others: ReadonlySet<string>; readonly isWhole: boolean };
 
@@ -267,7 +267,10 @@ type Found =
  * endpoints: one copy may be wrong. A transaction that no copy shows as the transfer is among
  * `others` if enough endpoints returned one. Throws as the RPC client does.
  */
-async function findTransfer(rpc: RecordingParts['rpc'], refund: AwaitedRefund): Promise<Found> {
+async function findTransfer(
+  rpc: RecordingParts['rpc'],
+  refund: AwaitedRefund,
+): Promise<HistoryFindings> {
   const { merchantWallet: merchant, subscriberWallet: subscriber } = refund;
   const others = new Set(refund.recorded);
   const history = await listOldest(rpc, refund);

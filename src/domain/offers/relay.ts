@@ -22,6 +22,7 @@ import { type ChainSender, reaching, readLanding, type Unsigned } from '../chain
  * with the same transaction.
  */
 const PATIENCE_MS = 8000;
+/** Interval at which a relayed transaction's status is polled. */
 const POLL_MS = 250;
 /**
  * Milliseconds before a request sends its transaction again, or asks again whether the transaction
@@ -76,7 +77,7 @@ export interface RelayOutcome {
 export async function offerTransaction(
   sql: Queryable,
   { transaction, blockhash, lastValidBlockHeight, slot }: Unsigned,
-  what: {
+  target: {
     wallet: string;
     purpose: Purpose;
     planId: string | null;
@@ -98,7 +99,7 @@ export async function offerTransaction(
     changeWhen: null,
     cancels: null,
     trialHours: null,
-    ...what,
+    ...target,
     message,
     blockhash,
     lastValidBlockHeight,
@@ -137,7 +138,7 @@ export async function findSignedOffer(
       ? 'a refund keeps its blockhash, because two of them would pay twice'
       : forbiddenChange(offer.message, signed.message, 'wallet'),
   );
-  const fitting = offers.filter((_, place) => changes[place] === undefined);
+  const fitting = offers.filter((_, index) => changes[index] === undefined);
   const [offer] = fitting;
   if (offer === undefined)
     throw invalidField(
@@ -194,7 +195,7 @@ export async function relay(
     }
     if (outcome !== undefined) return outcome;
     if (isLate) return { status: 'pending', reason: null };
-    // The status that one endpoint shows prevents no first send: it may be wrong.
+    // A status from one endpoint does not prevent the first send, because it may be wrong.
     if (sent.sends === 0 || isSentAgain(sent, performance.now(), RESEND_MS)) {
       if (sent.sends === 0) await beforeSend?.();
       markSent(sent);
@@ -221,15 +222,15 @@ export async function hasLanded(chain: ChainSender, { signature }: SignedOffer):
 }
 
 const readEverywhere = async (chain: ChainSender, { signature }: TakenOffer) => {
-  const asked = { history: true, everywhere: true };
-  const { statuses } = await reaching(chain.getSignatureStatuses([signature], asked));
+  const options = { history: true, everywhere: true };
+  const { statuses } = await reaching(chain.getSignatureStatuses([signature], options));
   return statuses[0] ?? null;
 };
 
 /**
- * Asks all endpoints what became of the transaction; undefined if they do not know it for certain.
- * They are asked only at the end of the request (`isLate`), or if the transaction was seen or has
- * probably expired.
+ * Asks all endpoints for the outcome of the transaction; undefined while it is uncertain. They are
+ * asked only at the end of the request (`isLate`), or if the transaction was seen or has probably
+ * expired.
  */
 async function askAll(
   chain: ChainSender,

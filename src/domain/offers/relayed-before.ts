@@ -1,8 +1,8 @@
-// The relay takes one transaction of an offer at a time. A wallet can sign an offer again, with a
-// newer blockhash or another fee. While both could land, the one stored with the offer would not
-// tell whether the other may: a forced end or another customer's subscription could pass beside it,
-// and two transfers of a refund would pay twice. So another transaction is taken only when the
-// stored one can no longer land.
+// The relay takes one transaction of an offer at a time. An offer stores one relayed transaction,
+// but its wallet may sign the offer again, with a newer blockhash or another fee. If the relay sent
+// both, a check of the stored one would miss the other: a forced end or another customer's
+// subscription could be accepted, and a refund could be paid twice. So the relay takes a second
+// transaction only once the stored one can no longer land.
 import { type Purpose, readRelayed } from '../../db/offers/offers.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { ServiceError } from '../../errors.ts';
@@ -12,7 +12,10 @@ import type { SignedOffer, TakenOffer } from './relay.ts';
 /** A signed transaction that the relay may take. */
 export interface Takeable {
   taken: TakenOffer;
-  /** The signature of another transaction of the offer, which can no longer land; null without. */
+  /**
+   * The signature of another transaction of the offer, which can no longer land; null if there is
+   * none.
+   */
   dead: string | null;
 }
 

@@ -1,5 +1,6 @@
-// Relays of one process. The same signed bytes are relayed once at a time, and a failure is
-// answered again without a request to the chain: no wallet repeats one at the others' expense.
+// Limits repeated relays within one process. The same signed bytes are relayed once at a time. A
+// failure is returned again without a request to the chain, so that one wallet's retries do not use
+// up the rate of the others.
 import type { ChainSender } from '../chain-reads.ts';
 import { relay, type RelayOutcome, type TakenOffer } from './relay.ts';
 
@@ -31,9 +32,9 @@ export function relayOnce(
 
   return (signed, beforeSend) => {
     const key = signed.bytes.toString('base64');
-    const known = failed.get(key);
-    if (known !== undefined && performance.now() < known.until)
-      return Promise.resolve(known.outcome);
+    const failure = failed.get(key);
+    if (failure !== undefined && performance.now() < failure.until)
+      return Promise.resolve(failure.outcome);
     const current = running.get(key);
     if (current !== undefined) return current;
     const outcome = relay(chain, signed, beforeSend)

@@ -3,7 +3,7 @@
 import type {
   LogFilters,
   LoggedDelivery,
-  Source,
+  DeliveryScope,
   Walk,
   Walked,
 } from '../../db/delivering/deliveries.ts';
@@ -44,12 +44,12 @@ export async function* readLog(
 ): AsyncGenerator<LogStep, void, undefined> {
   const { first: from, end: bound } = idsBetween(since, until);
   let at = before < bound ? before : bound;
-  const source = sourceOf(filters);
+  const scope = scopeOf(filters);
   for (let left = limit; left > 0;) {
     const page = Math.min(left, PAGE_ROWS);
     const walkedRows = filters.status === null && filters.type === null ? page : WALK_ROWS;
     const { rows, walked, walkedTo } = await walk(filters, {
-      source,
+      scope,
       before: at,
       from,
       walk: walkedRows,
@@ -64,11 +64,11 @@ export async function* readLog(
   }
 }
 
-function sourceOf(filters: LogFilters): Source {
+function scopeOf(filters: LogFilters): DeliveryScope {
   if (filters.status === 'failed' || filters.status === 'cancelled') return 'undelivered';
   return filters.status === 'pending' ? 'waiting' : placeOf(filters);
 }
 
-function placeOf({ appId, endpointId }: LogFilters): Source {
+function placeOf({ appId, endpointId }: LogFilters): DeliveryScope {
   return appId === null && endpointId === null ? 'all' : 'endpoints';
 }

@@ -1,7 +1,7 @@
 // Limits the number of deliveries that merchants queue again in a day. One request can queue a
 // delivery for each event of the app, so a limit for requests does not bound the number of stored
 // rows.
-import { type Budget, spendBudgets } from '../../db/accounts/rate-budgets.ts';
+import { type Grant, spendBudgets } from '../../db/accounts/rate-budgets.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import { ServiceError } from '../../errors.ts';
 
@@ -63,7 +63,7 @@ async function spend(
   tx: Transaction,
   { appId, address }: Requester,
   count: number,
-): Promise<Budget[]> {
+): Promise<Grant[]> {
   if (count === 0) return [];
   const subjects = [
     `replays of ${appId}`,
@@ -79,7 +79,7 @@ async function spend(
     .filter(({ granted }) => granted < count);
 }
 
-function exceeded({ subject, remainingMs }: Budget): ServiceError {
+function exceeded({ subject, remainingMs }: Grant): ServiceError {
   const whose = subject.startsWith('replays of') ? 'for this app' : 'by callers at this address';
   return new ServiceError(
     'CONFLICT',

@@ -30,9 +30,9 @@ export function judge(number: number, httpStatus: number | null, retryAfterMs = 
   if (httpStatus !== null && httpStatus >= 200 && httpStatus < 300) return { status: 'delivered' };
   const delayMs = retryDelays[number - 1];
   if (httpStatus === 410 || delayMs === undefined) return { status: 'failed' };
-  const asked =
+  const retryAfter =
     httpStatus === 429 || httpStatus === 503 ? Math.min(retryAfterMs, MAX_RETRY_AFTER) : 0;
-  return { status: 'pending', delayMs: Math.max(delayMs, asked) };
+  return { status: 'pending', delayMs: Math.max(delayMs, retryAfter) };
 }
 
 /**

@@ -14,6 +14,7 @@ export const sampleTypes = [...eventTypes, 'ping'] as const;
 
 export type SampleType = (typeof sampleTypes)[number];
 
+/** Length of a sample's period: a month of 730 hours. */
 const MONTH_MS = 730 * 3_600_000;
 
 export interface Sample {

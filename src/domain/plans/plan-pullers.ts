@@ -28,18 +28,19 @@ export async function pullersTransaction(
   plan: PlanRow,
 ): Promise<Unsigned> {
   const { accounts } = await readAccounts(chain, [plan.planPda]);
-  const seen = planIn(accounts[0] ?? null, network.programId);
-  if (seen === null || plan.status === 'pending' || plan.status === 'ended')
+  const planOnChain = planIn(accounts[0] ?? null, network.programId);
+  if (planOnChain === null || plan.status === 'pending' || plan.status === 'ended')
     throw new ServiceError('CONFLICT', `The plan is ${plan.status}: it has no pullers to change.`);
   const keepers = pullersOf(network);
-  const others = seen.pullers.filter(
+  const others = planOnChain.pullers.filter(
     (puller) => puller !== plan.puller && !keepers.includes(puller),
   );
   const pullers = [...new Set([...keepers, ...others])].slice(0, MAX_PULLERS);
   const isSame =
-    pullers.length === seen.pullers.length && pullers.every((one) => seen.pullers.includes(one));
+    pullers.length === planOnChain.pullers.length &&
+    pullers.every((one) => planOnChain.pullers.includes(one));
   if (isSame) throw new ServiceError('CONFLICT', 'The plan names our keepers already.');
-  if (seen.status === 'sunset' && !pullers.every((one) => seen.pullers.includes(one)))
+  if (planOnChain.status === 'sunset' && !pullers.every((one) => planOnChain.pullers.includes(one)))
     throw new ServiceError(
       'CONFLICT',
       'The plan is sunset: no puller can be added to it any more.',
@@ -47,7 +48,7 @@ export async function pullersTransaction(
   const { blockhash, lastValidBlockHeight, slot } = await readBlockhash(chain);
   const transaction = pullersUpdateTransaction(network.programId, {
     plan: plan.planPda,
-    seen,
+    seen: planOnChain,
     pullers,
     blockhash,
   });

@@ -300,12 +300,12 @@ export async function observePlan(
   const { accounts, slot } = await readAccounts(chain, [plan.planPda]);
   const decoded = asPlan(() => planIn(accounts[0] ?? null, network.programId));
   if (decoded === null || !planMatches(plan, decoded, partiesOf(plan, network))) return plan;
-  const seen = await activatePlan(sql, plan.id, {
+  const updated = await activatePlan(sql, plan.id, {
     status: decoded.status,
     chainCreatedAt: timeOf(decoded.createdAt),
     observedSlot: slot,
   });
-  return seen ?? (await findPlan(sql, plan.id)) ?? plan;
+  return updated ?? (await findPlan(sql, plan.id)) ?? plan;
 }
 
 /**

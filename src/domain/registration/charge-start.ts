@@ -25,10 +25,10 @@ interface Registered {
 /**
  * Returns the chain time from which the registration is charged; null if whole periods are charged.
  * For an account that an offer resumed, this is the time of the resume, which may lie in an earlier
- * period; for a cancelled one, which is yet to be resumed, it is `now`. Otherwise it is the time of
- * the registration, and whole periods are charged (1) if a new account is registered promptly, (2)
- * if an offer opened the account in this period. Throws INTERNAL_ERROR when the chain is
- * unreachable.
+ * period; for a cancelled account, which is yet to be resumed, it is `now`. Otherwise it is the
+ * time of the registration, and whole periods are charged (1) if a new account is registered
+ * promptly, (2) if an offer opened the account in this period. Throws INTERNAL_ERROR when the chain
+ * is unreachable.
  */
 export async function startOfCharge(sql: Queryable, registered: Registered): Promise<Date | null> {
   const { account, period, now, subscriptionPda, landings, offersAfter: after } = registered;

@@ -5,7 +5,8 @@
 //
 // The relay binds a session to a wallet before it sends that wallet's transaction. Until then the
 // customer can switch wallets; afterwards no other wallet can subscribe in the session. A bound
-// session expires too. After that only a transaction that landed gives its terms.
+// session expires too. After that, its terms apply only to a subscription whose transaction has
+// landed.
 import type { Queryable } from '../../db/postgres/connect.ts';
 import {
   findCheckoutSession,

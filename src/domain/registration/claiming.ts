@@ -26,11 +26,14 @@ export type RegistrationToStore = NewRegistration & {
   change?: PlanChange | undefined;
   /** Whether the wallet was shown a trial. Without the trial, nothing is registered. */
   isTrialShown?: boolean;
-  /** Whether the checkout session is that of an offer, made while the session was open. */
+  /** Whether the checkout session comes from an offer that was made while the session was open. */
   isSessionOffered?: boolean;
-  /** With `isUnclaimed`: what the keeper has judged. */
+  /** The account and registration that the keeper judged. Set if `isUnclaimed`. */
   judged?: Judged;
-  /** When the wallet asked for the offer that it registers with, if it does not ask itself. */
+  /**
+   * When the wallet asked for the offer; set if the registration follows the wallet's relayed
+   * transaction, without a request to register.
+   */
   askedAt?: Date | undefined;
 };
 
@@ -42,37 +45,40 @@ export type RegistrationToStore = NewRegistration & {
 export async function claim(
   sql: Transaction,
   id: string,
-  given: RegistrationToStore,
+  registration: RegistrationToStore,
 ): Promise<void> {
-  if (given.isUnclaimed === true) throw registered();
-  const { checkoutSessionId, externalId, metadata, dueAt } = given;
-  const terms = termsOf(given);
-  await lockTrials(sql, given);
+  if (registration.isUnclaimed === true) throw registered();
+  const { checkoutSessionId, externalId, metadata, dueAt } = registration;
+  const terms = termsOf(registration);
+  await lockTrials(sql, registration);
   const standing = await readClaimable(sql, id, terms);
   const isOther = checkoutSessionId !== undefined && !standing.hasTerms;
   if (isOther && !standing.isSettable) throw otherTerms(id);
   if (!standing.isUnclaimed) throw registered();
   if (isOther) await setSessionTerms(sql, id, terms, dueAt);
   if (!(await claimRegistration(sql, id, terms, dueAt))) throw registered();
-  await completeSession(sql, given, id);
-  // Ids of a checkout session or of the merchant stand against the ids of the wallet.
+  await completeSession(sql, registration, id);
+  // The wallet's ids do not replace ids of a checkout session or of the merchant.
   if (checkoutSessionId === undefined && standing.hasOwnIds) return;
   if (checkoutSessionId === undefined && (externalId !== undefined || metadata !== undefined))
-    await updateOwnIds(sql, id, { externalId, metadata }, given.ownIdsFrom ?? 'subscriber');
-  const { appId, allowSecond = false } = given;
+    await updateOwnIds(sql, id, { externalId, metadata }, registration.ownIdsFrom ?? 'subscriber');
+  const { appId, allowSecond = false } = registration;
   await noteDuplicate(sql, id, { appId, externalId: externalId ?? null, allowSecond });
 }
 
-function termsOf(given: RegistrationToStore): GivenTerms {
-  const { externalId, metadata, ownIdsFrom = null, trialFrom } = given;
-  const { trialHours = null, discountPercent = null } = given;
-  const { discountAmount = null, discountPeriods = null } = given;
+function termsOf(registration: RegistrationToStore): GivenTerms {
+  const { externalId, metadata, ownIdsFrom = null, trialFrom } = registration;
+  const { trialHours = null, discountPercent = null } = registration;
+  const { discountAmount = null, discountPeriods = null } = registration;
   const discount = { discountPercent, discountAmount, discountPeriods };
-  const taker = takerOf(given);
+  const taker = takerOf(registration);
   return { externalId, metadata, ownIdsFrom, trialFrom, trialHours, taker, ...discount };
 }
 
-/** Completes the checkout session of a registration. That of an offer may have expired since. */
+/**
+ * Completes the checkout session of a registration. A session that comes from an offer may have
+ * expired since.
+ */
 export async function completeSession(
   sql: Transaction,
   registration: RegistrationToStore,
@@ -81,8 +87,8 @@ export async function completeSession(
   const { checkoutSessionId, subscriberWallet: wallet, hasLanded = false } = registration;
   if (checkoutSessionId === undefined) return;
   const { isSessionOffered = false } = registration;
-  const given = { wallet, subscriptionId, isOffered: isSessionOffered || hasLanded };
-  if (!(await completeCheckoutSession(sql, checkoutSessionId, given)) && !hasLanded)
+  const completion = { wallet, subscriptionId, isOffered: isSessionOffered || hasLanded };
+  if (!(await completeCheckoutSession(sql, checkoutSessionId, completion)) && !hasLanded)
     throw refusedCheckout();
 }
 

@@ -1,7 +1,7 @@
 // An account on chain can outlive its registration: the registration ended here (a cancellation in
 // the service, a force-cancel, a payment that stayed past due), or a change of plan replaced it.
-// Then "no live registration" does not mean "never registered". A keeper asks here first, before it
-// looks at offers. For an account whose newest registration has ended or was replaced:
+// Then "no live registration" does not mean "never registered". A keeper checks this first, before
+// it looks at offers. For an account whose newest registration has ended or was replaced:
 //
 //   its wallet asked the service after that for a transaction -> registered with that offer
 //   the merchant reinstated a wallet that cannot sign in      -> registered without an offer
@@ -9,7 +9,7 @@
 //   otherwise                                                 -> only its wallet can register it
 //
 // "After" is by the database's clock. An offer to subscribe counts if it was made after the end. A
-// registration may end while a keeper judges, so the decision is stored only if it still stands.
+// registration may end while a keeper judges, so the decision is stored only if it is still valid.
 import { isOnCurve } from '../../chain/program/addresses.ts';
 import type { AccountIdentity, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { isSameAccount, periodSeconds } from '../../chain/program/period.ts';
@@ -42,7 +42,7 @@ export interface Judged {
  * Whether a decision of a keeper still holds under the lock of the address: `newest` is the
  * registration that was judged, and it has neither ended nor been replaced since.
  */
-export function stands({ newest: judged }: Judged, newest: Judged['newest']): boolean {
+export function isStillValid({ newest: judged }: Judged, newest: Judged['newest']): boolean {
   return (
     judged?.id === newest?.id &&
     judged?.replacedBy === newest?.replacedBy &&

@@ -86,7 +86,7 @@ export function firstPayment(
   running: RunningPeriod | null,
   minimum: bigint,
 ): bigint {
-  const whole = {
+  const fullTerms = {
     ...discount,
     amount: plan.amount,
     periodHours: plan.periodHours,
@@ -94,9 +94,9 @@ export function firstPayment(
     unpausedAt: null,
     chargedFrom: null,
   };
-  if (running === null) return priceOf(whole);
+  if (running === null) return priceOf(fullTerms);
   const chargedFrom = timeOf(running.chargedFrom);
-  return drawUp({ ...whole, chargedFrom }, running, { minimum }).total;
+  return drawUp({ ...fullTerms, chargedFrom }, running, { minimum }).total;
 }
 
 /** A live account that is to be registered. */
@@ -116,7 +116,10 @@ export interface LiveAccount {
   readonly minimum: bigint;
 }
 
-/** The terms under which a live account is registered: of a session, of a change of plan. */
+/**
+ * The terms for registering a live account. They come from a checkout session, from a change of
+ * plan, or from both.
+ */
 export type LiveTerms = SessionTerms &
   Pick<OpenOffer, 'replaces' | 'changeWhen'> & {
     /** The database's time at which the change of plan was offered; null without one. */
@@ -147,9 +150,9 @@ export async function dueAtOnce(
   const { discountPercent, discountAmount, discountPeriods } = terms;
   const discount = { discountPercent, discountAmount, discountPeriods };
   const price = { amount, periodHours, ...discount, unpausedAt: null, chargedFrom };
-  const taken = await takenOverBy(sql, live, terms);
-  if (taken !== undefined) {
-    const { startsAt, credit } = taken;
+  const takenOver = await takenOverBy(sql, live, terms);
+  if (takenOver !== undefined) {
+    const { startsAt, credit } = takenOver;
     if (startsAt !== null && unixSeconds(startsAt) > now) return 0n;
     const all = { ...price, trialEndsAt: null, startsAt, credit: credit + left };
     return drawUp(all, period, { minimum }).amountDue;
@@ -159,7 +162,7 @@ export async function dueAtOnce(
   return drawUp({ ...price, trialEndsAt, credit: left }, period, { minimum }).amountDue;
 }
 
-/** What a live account takes over in a change of plan; undefined without one. */
+/** What a live account takes over in a change of plan; undefined without a change of plan. */
 export async function takenOverBy(
   sql: Queryable,
   { landedAt: at }: Pick<LiveAccount, 'landedAt'>,

@@ -6,16 +6,18 @@
 //   where that says nothing, the offer that the wallet's page names
 //   the offer whose first payment is lowest, the newest of equals
 //
-// A wallet may have signed an offer with another blockhash. So where the newest transaction says
-// nothing, an older one that comes from an offer does not decide: the last two rules choose among
-// that offer and those that do what the newest transaction did, open the account or resume it.
+// A wallet may have signed an offer with another blockhash. So if no offer matches the newest
+// transaction, an older transaction that matches an offer does not decide alone. The last two rules
+// then choose among that offer and the offers that do what the newest transaction did: open the
+// account or resume it.
 //
 // What the chain shows now may have changed since the transaction landed. So an offer that does not
 // fit now (its checkout session has expired or was used by another wallet, or the subscription that
-// it replaces runs) fits only if its transaction is one of those. For a keeper, this holds for each
-// change of plan: the wallet may have opened the account by other means, and a change that did not
-// land must not end the subscription that it would replace. Nothing is registered where such an
-// offer may have landed and the chain does not show it: by a keeper, and by a wallet that names it.
+// it replaces runs) fits only if its transaction is among those that opened or resumed the account.
+// For a keeper, this holds for each change of plan: the wallet may have opened the account by other
+// means, and a change that did not land must not end the subscription that it would replace. If
+// such an offer may have landed but the chain does not show it, neither a keeper nor a wallet that
+// names the offer registers anything.
 import { unixSeconds } from '../../chain/time.ts';
 import type { OpenOffer } from '../../db/offers/open-offers.ts';
 import { ServiceError } from '../../errors.ts';
@@ -32,14 +34,14 @@ export interface ReplacedAccount {
   readonly subscriptionPda: string;
   /** Whether the account is not cancelled on chain now. */
   readonly isRunning: boolean;
-  /** Its externalId, if a checkout session or the merchant has set it: the change keeps it. */
+  /** Its externalId, which the change keeps, if a checkout session or the merchant has set it. */
   readonly customer: string | null;
 }
 
 /** An offer from which the account comes. */
 export interface Origin {
   readonly offer: OpenOffer;
-  /** Its transaction; undefined where the chain does not show it. */
+  /** The offer's transaction; undefined if the chain does not show it. */
   readonly landing?: Landing;
 }
 
@@ -49,9 +51,12 @@ interface Grounds {
   /** Whether a keeper registers the account, and not its wallet. */
   readonly isKeepers: boolean;
   readonly landings: () => Promise<Landings>;
-  /** The offer that the wallet's page names, or that of the checkout session which it names. */
+  /**
+   * The offer that the wallet's page names, or the offer of the checkout session that the page
+   * names.
+   */
   readonly named: OpenOffer | undefined;
-  /** Whether the page names the offer itself: then the wallet expects its terms. */
+  /** Whether the page names the offer itself. The wallet then expects the offer's terms. */
   readonly isNamed: boolean;
   /** What is due at once under the offer's terms, in base units. */
   readonly dueUnder: (origin: Origin) => Promise<bigint>;
@@ -88,8 +93,9 @@ export async function landedOffer(
 }
 
 /**
- * The offers from which the account may come: those of the newest landing, or, if it comes from
- * none, those of the newest one that does (`landed`) and the fitting ones of its own kind.
+ * The offers from which the account may come: those of the newest landing. If the newest landing
+ * comes from no offer, these are the offers of the newest landing that does (`landed`), and the
+ * fitting offers of the newest landing's kind.
  */
 function possible(
   fitting: readonly Origin[],
@@ -105,7 +111,8 @@ function possible(
 
 /**
  * Whether the offers are for different customers (externalId of the checkout session). Leaves out
- * those whose session another wallet has used, and those that were not relayed before it expired.
+ * offers whose session another wallet has used, and offers that were not relayed before their
+ * session expired.
  */
 export const areOfTwoCustomers = (offers: readonly OpenOffer[]): boolean => {
   const counted = offers.filter(({ isTaken, isLapsed }) => !isTaken && !isLapsed);
@@ -129,9 +136,9 @@ function newestOfEachTerms(origins: readonly Origin[]): Origin[] {
 
 /**
  * The offers from which the transaction may come: by its signature, else by its blockhash, else by
- * the subscription that it has cancelled. `serve` may give one blockhash to several offers: the
- * transaction of an offer has cancelled what the offer cancels, and nothing that another replaces.
- * Without the blockhash, the offer of a checkout session counts only if it was still open.
+ * the subscription that it has cancelled. `serve` may give one blockhash to several offers. The
+ * offer is then the one whose replaced subscription the transaction cancelled. Without the
+ * blockhash, the offer of a checkout session counts only if it was still open.
  */
 function offersOf(
   offers: readonly OpenOffer[],
@@ -145,13 +152,15 @@ function offersOf(
   const isCancelling = (account: ReplacedAccount | undefined) =>
     account !== undefined && landing.cancels.includes(account.subscriptionPda);
   const cancelsAny = [...replaced.values()].some(isCancelling);
-  const isPossible = (one: OpenOffer) => {
-    const account = accountOf(one);
-    if (one.cancels !== null) return one.cancels ? isCancelling(account) : !cancelsAny;
+  const isPossible = (offer: OpenOffer) => {
+    const account = accountOf(offer);
+    if (offer.cancels !== null) return offer.cancels ? isCancelling(account) : !cancelsAny;
     return account?.isRunning !== true || isCancelling(account);
   };
-  const made = offers.filter((one) => one.blockhash === landing.blockhash && isPossible(one));
-  if (made.length > 0) return made;
+  const sameBlockhash = offers.filter(
+    (one) => one.blockhash === landing.blockhash && isPossible(one),
+  );
+  if (sameBlockhash.length > 0) return sameBlockhash;
   const wasOpen = ({ expiresAt }: OpenOffer) =>
     expiresAt === null || landing.at <= unixSeconds(expiresAt) + SIGNED_LIFE_SECONDS;
   return offers.filter(

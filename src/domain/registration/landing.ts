@@ -33,7 +33,7 @@ export interface Landings {
   readonly isWhole: boolean;
 }
 
-/** Of an account whose resuming transaction has not landed yet. */
+/** The landings of an account whose resume transaction has not landed yet. */
 export const NOT_LANDED: Landings = { found: [], isWhole: true };
 
 /** A live account and its address. */

@@ -54,12 +54,12 @@ export async function refuseSecond(sql: Queryable, session: Session): Promise<vo
 
 type Opened = Session & { readonly id: string };
 
-/** What is known of a customer's reservations before the database transaction that refuses. */
+/** A customer's reservations, read before the database transaction that checks them. */
 interface Reservations {
-  /** The address for which the customer is asked or reserved. */
+  /** The address of the subscription for which the customer is checked or reserved. */
   readonly subscriptionPda: string;
   /** Whether a transaction that reserves the customer can no longer land. */
-  readonly isDead: (one: MayLand) => boolean;
+  readonly isDead: (transaction: MayLand) => boolean;
 }
 
 /**

@@ -78,12 +78,16 @@ export async function openingTransaction(
   const { view, subscriptionPda, resumes } = await readOpening(parts, plan, wallet, replaced);
   const { programId } = network;
   const { blockhash, lastValidBlockHeight, blockHeight, slot } = await readBlockhash(chain);
-  const cancels = cancelReplaced(programId, { wallet, replaced }, view);
-  const opens = openingInstructions(programId, { wallet, plan, resumes }, view);
-  const transaction = walletTransaction(wallet, [...cancels, ...opens], blockhash);
+  const cancelInstructions = cancelReplaced(programId, { wallet, replaced }, view);
+  const openInstructions = openingInstructions(programId, { wallet, plan, resumes }, view);
+  const transaction = walletTransaction(
+    wallet,
+    [...cancelInstructions, ...openInstructions],
+    blockhash,
+  );
   const unsigned = { transaction, blockhash, lastValidBlockHeight, slot };
-  const does = { resumes, cancels: cancels.length > 0 };
-  return { ...unsigned, ...does, subscriptionPda, blockHeight, view };
+  const effects = { resumes, cancels: cancelInstructions.length > 0 };
+  return { ...unsigned, ...effects, subscriptionPda, blockHeight, view };
 }
 
 function openingInstructions(

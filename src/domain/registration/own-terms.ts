@@ -1,5 +1,5 @@
-// What a registration takes from the merchant or the wallet: externalId, metadata, discount and
-// trial of a checkout session, else externalId and metadata of the wallet's request.
+// The values that a registration takes from the merchant or the wallet: externalId, metadata,
+// discount and trial of a checkout session, else externalId and metadata of the wallet's request.
 import type { AppRow } from '../../db/accounts/apps.ts';
 import type { OpenOffer } from '../../db/offers/open-offers.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
@@ -17,19 +17,22 @@ interface Request extends OwnIds {
   readonly checkoutSessionId?: string | undefined;
 }
 
-/** What the request names. */
+/** The checkout session and the ids that the request names. */
 interface OwnTerms {
   /** The request's checkout session. */
   readonly session?: CheckoutSessionRow;
   /** The request's own ids. */
   readonly ids?: Partial<RegistrationToStore>;
-  /** Whether a keeper has registered this account in the session: nothing more is taken from it. */
+  /**
+   * Whether a keeper has registered this account in the session. Nothing more is then taken from
+   * the session.
+   */
   readonly isDone?: boolean;
 }
 
 /**
- * Reads what the request names; its session may have expired. Throws VALIDATION_ERROR for ids that
- * the wallet may not set, else as offeredCheckoutSession does.
+ * Reads the session and the ids that the request names. The session may have expired. Throws
+ * VALIDATION_ERROR for ids that the wallet may not set, else as offeredCheckoutSession does.
  */
 export async function ownTermsOf(
   sql: Queryable,
@@ -55,9 +58,9 @@ export async function ownTermsOf(
 }
 
 /**
- * Whether the named session gives no terms where `offer` has opened or resumed the account: a
- * change of plan has the terms of its own session alone, and a session that changes a plan gives
- * its terms to its own change alone. The wallet was shown nothing else.
+ * Whether the named session's terms must be ignored, because `offer` opened or resumed the account
+ * without this session. A change of plan has only the terms of its own session, and a session that
+ * changes a plan gives its terms only to that change. The wallet saw no other terms.
  */
 export function isOfOther(
   session: { readonly id: string; readonly replaces: string | null },
@@ -71,7 +74,7 @@ export function isOfOther(
 /**
  * Returns what the registration takes besides the trial: from the session of the offer from which
  * the account comes, else from what the request names. Throws as offeredCheckoutSession does, and
- * CONFLICT where the named session gives no terms to what landed.
+ * CONFLICT if the named session's terms do not apply to the landed transaction.
  */
 export async function takenTerms(
   sql: Queryable,
@@ -94,7 +97,7 @@ export async function takenTerms(
   return { externalId, metadata, ownIdsFrom: 'checkout', ...terms };
 }
 
-/** The error when the named session gives no terms to what landed. */
+/** The error if the named session's terms do not apply to the landed transaction. */
 function otherCheckout(): ServiceError {
   const message = 'is not the checkout of the transaction that landed';
   return new ServiceError(

@@ -7,8 +7,8 @@
 // From the ended registration of the same on-chain account: the running period, if a credit has
 // paid for it, and the time to which a change of plan has deferred the first payment.
 //
-// In all cases the new subscription also takes over the unspent credit, so that one registration
-// alone has it.
+// In all cases the new subscription also takes over the unspent credit, so that only one
+// registration has it.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { ChangeWhen } from '../../db/offers/offers.ts';
 import type { Queryable, Transaction } from '../../db/postgres/connect.ts';

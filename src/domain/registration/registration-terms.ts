@@ -47,7 +47,7 @@ interface SeenAccount {
 /** A checkout session that the wallet's own registration, or its page, names. */
 export type NamedSession = SessionTerms & Pick<CheckoutSessionRow, 'id' | 'replaces'>;
 
-/** What the wallet's own registration names. */
+/** The session, the offer and the transaction that the wallet's own registration names. */
 interface Named {
   readonly session?: NamedSession | undefined;
   readonly offerId?: string | undefined;
@@ -88,17 +88,17 @@ export async function readReplacedBy(
 }
 
 /**
- * The accounts of the replaced subscriptions, by id. `runs` tells whether the account at this place
- * in `replaced` is not cancelled on chain.
+ * The accounts of the replaced subscriptions, by id. `runs` returns whether the account at this
+ * index of `replaced` is not cancelled on chain.
  */
 export const accountsOf = (
   replaced: ReadonlyMap<string, ReplacedRow>,
-  runs: (place: number) => boolean,
+  runs: (index: number) => boolean,
 ): Map<string, ReplacedAccount> =>
   new Map(
-    [...replaced].map(([id, row], place) => {
+    [...replaced].map(([id, row], index) => {
       const { externalId: customer } = takerOf({ ...row, subscriberWallet: '' });
-      return [id, { subscriptionPda: row.subscriptionPda, isRunning: runs(place), customer }];
+      return [id, { subscriptionPda: row.subscriptionPda, isRunning: runs(index), customer }];
     }),
   );
 
@@ -133,13 +133,15 @@ export async function registrationTerms(
   const chargedFrom = await startOfCharge(sql, { ...seen, landings });
   const live = { plan, wallet, period, now, left, minimum, chargedFrom };
   const termsOf = (offer: OpenOffer | undefined): LiveTerms => {
-    const given = session === undefined || isOfOther(session, offer) ? PUBLIC_TERMS : session;
-    if (offer === undefined) return { ...given, ...NO_CHANGE };
+    const sessionTerms =
+      session === undefined || isOfOther(session, offer) ? PUBLIC_TERMS : session;
+    if (offer === undefined) return { ...sessionTerms, ...NO_CHANGE };
     const { replaces, changeWhen, offeredAt } = offer;
-    const trialHours = given.trialHours ?? offer.trialHours;
-    const terms: SessionTerms = offer.checkoutSessionId === null ? { ...given, trialHours } : offer;
-    const kept = replaces === null ? null : (replaced.get(replaces)?.customer ?? null);
-    const externalId = terms.externalId ?? kept;
+    const trialHours = sessionTerms.trialHours ?? offer.trialHours;
+    const terms: SessionTerms =
+      offer.checkoutSessionId === null ? { ...sessionTerms, trialHours } : offer;
+    const customer = replaces === null ? null : (replaced.get(replaces)?.customer ?? null);
+    const externalId = terms.externalId ?? customer;
     return { ...terms, externalId, replaces, changeWhen, offeredAt };
   };
   const named =
@@ -164,9 +166,10 @@ export async function registrationTerms(
 }
 
 /**
- * The time at which a change of plan takes over whose landing the history does not list: the time
- * of the registration, so that a wallet gains nothing by hiding it. Throws UnknownLanding if the
- * wallet names the offer and the account is not new: its credit would be less than what was shown.
+ * The time at which a change of plan takes over if the history does not list its landing. This is
+ * the time of the registration, so that a wallet gains nothing by hiding the landing. Throws
+ * UnknownLanding if the wallet names the offer and the account is not new, because the credit would
+ * be less than what was shown.
  */
 function unlistedAt(
   { periodStart, periodHours }: SubscriptionAccount,
@@ -177,7 +180,7 @@ function unlistedAt(
   return now;
 }
 
-/** Thrown while the history of the account does not list what the relay has seen land. */
+/** Thrown while the account's history does not list a transaction that the relay has seen land. */
 export class UnlistedLanding extends ServiceError {
   constructor() {
     super('NOT_FOUND', 'The history of the account does not list the transaction yet.');

@@ -30,7 +30,7 @@ import { appendEvents } from '../outbox/events.ts';
 import { observePlan } from '../plans/plans.ts';
 import { refuseExpired } from './checkout.ts';
 import { claim, completeSession, registered, type RegistrationToStore } from './claiming.ts';
-import { isAskedBefore, isJudged, isOfAccount, offersCountAfter, stands } from './ended.ts';
+import { isAskedBefore, isJudged, isOfAccount, offersCountAfter, isStillValid } from './ended.ts';
 import { dueAtOnce } from './first-payment.ts';
 import { judgeRegistration, refuseClosed } from './judged-account.ts';
 import { keptIds } from './kept-ids.ts';
@@ -61,19 +61,19 @@ export interface RegistrationRequest {
   /** The offer that the wallet's page names. */
   offerId?: string | undefined;
   /**
-   * The offer and the signature of the transaction that the relay has seen land. It decides only
-   * as the newest one that opened or resumed the account.
+   * The offer and the signature of the transaction that the relay has seen land. The transaction
+   * decides only if it is the newest one that opened or resumed the account.
    */
   relayed?: { readonly offerId: string; readonly signature: string };
   /** The open offers at the address, if the caller has read them (readOpenOffers). */
   offers?: readonly OpenOffer[];
   /** Whether a keeper or an operator registers the account, and not its wallet. */
   isKeepers?: boolean;
-  /** PLAN_MINIMUM_AMOUNT: it counts where the first payments of offers are compared. */
+  /** PLAN_MINIMUM_AMOUNT, for comparing the first payments of offers. */
   minimum?: bigint;
 }
 
-/** A checked registration, and from what its terms come. */
+/** A checked registration, and the source of its terms. */
 export type CheckedRegistration = RegistrationToStore & {
   /**
    * What is due at once, in base units, if neither an offer nor a checkout session fits the
@@ -102,7 +102,8 @@ export async function checkRegistration(
     throw new ServiceError('NOT_FOUND', `There is no plan ${request.planId}.`);
   if (found.appId !== app.id) throw invalidField('planId', 'is a plan of another app');
   const plan = await observePlan(sql, chain, network, found);
-  const own = await ownTermsOf(sql, app, request);
+  const sessionTerms = await ownTermsOf(sql, app, request);
+  const { session } = sessionTerms;
   const offersAfter = async (after: Date | null) =>
     request.offers ?? readUsableOffers(sql, { wallet, subscriptionPda, after });
   const open = await offersAfter(null);
@@ -122,13 +123,13 @@ export async function checkRegistration(
     { sql, chain, network },
     { plan, subscriptionPda, account, period, now, isRenewed: isSame, offersAfter: after, minimum },
     { offers, replaced: seen.replaced, isKeepers },
-    { session: own.session, offerId: request.offerId, relayed: request.relayed?.signature },
+    { session, offerId: request.offerId, relayed: request.relayed?.signature },
   );
   const isOffered = isRelayed || (offer?.replaces ?? null) !== null;
   refuseClosed(plan, { isOffered });
   const isSessionOffered = (offer?.checkoutSessionId ?? null) !== null;
-  if (own.session !== undefined && !isSessionOffered) refuseExpired(own.session);
-  const taken = await takenTerms(sql, own, offer, { planId: plan.id, wallet });
+  if (session !== undefined && !isSessionOffered) refuseExpired(session);
+  const taken = await takenTerms(sql, sessionTerms, offer, { planId: plan.id, wallet });
   const { chargedFrom, landedAt: at } = live;
   const registration = {
     appId: app.id,
@@ -146,14 +147,14 @@ export async function checkRegistration(
     isTrialShown: isTrialShown(request, offer),
     isSessionOffered,
     isOffered,
-    dueWithoutOffer: (offer ?? own.session) ? null : await dueAtOnce(sql, live, terms),
+    dueWithoutOffer: (offer ?? session) ? null : await dueAtOnce(sql, live, terms),
   };
   const { replaces: id = null, changeWhen: when = null } = offer ?? {};
   const row = id === null ? undefined : replaced.get(id);
   if (row === undefined || when === null) return registration;
   const change = { id: row.id, when, at, offeredAt: offer?.offeredAt ?? null };
-  const kept = keptIds(row, taken);
-  return { ...registration, ...kept, change };
+  const ids = keptIds(row, taken);
+  return { ...registration, ...ids, change };
 }
 
 /**
@@ -172,19 +173,20 @@ async function readLive(
     plan.planPda,
     ...[...replaced.values()].map((row) => row.subscriptionPda),
   ]);
-  const decoded = (place: number) =>
-    decoding(() => subscriptionIn(accounts[place] ?? null, network.programId));
+  const decoded = (index: number) =>
+    decoding(() => subscriptionIn(accounts[index] ?? null, network.programId));
   const onPlan = decoding(() => planIn(accounts[1] ?? null, network.programId));
-  const given = { subscription: decoded(0), plan: onPlan, now, isOffered };
-  const account = judgeRegistration(request, plan, network, given);
+  const onChain = { subscription: decoded(0), plan: onPlan, now, isOffered };
+  const account = judgeRegistration(request, plan, network, onChain);
   const period = pullPeriod(account, onPlan, now);
-  const runs = (place: number) => decoded(place + 2)?.expiresAt === 0n;
+  const runs = (index: number) => decoded(index + 2)?.expiresAt === 0n;
   return { account, period, slot, now, replaced: accountsOf(replaced, runs) };
 }
 
 /**
  * Throws VALIDATION_ERROR if the request names an offer that is no open offer to the wallet for
- * this address, and CONFLICT if the relayed one is none: its registration has ended.
+ * this address, and CONFLICT if the relayed offer is not open either, because its registration has
+ * ended.
  */
 function checkNamed({ offerId, relayed }: RegistrationRequest, offers: readonly OpenOffer[]): void {
   const isOpenOffer = (named: string) => offers.some(({ id }) => id === named);
@@ -196,9 +198,10 @@ function checkNamed({ offerId, relayed }: RegistrationRequest, offers: readonly 
 /**
  * Stores a registration with its event in the caller's transaction and returns the registration's
  * id. Ends the registration of an earlier account at the address. If a keeper has registered this
- * account and the wallet has not, returns the id of the keeper's registration. Throws CONFLICT when
- * the wallet has registered the account or the merchant has force-cancelled it, JudgedBefore, and
- * FORBIDDEN when wallet or merchant is suspended.
+ * account and the wallet has not, returns the id of the keeper's registration. Throws CONFLICT if
+ * the wallet has registered the account or the merchant has force-cancelled it, FORBIDDEN if wallet
+ * or merchant is suspended, and JudgedBefore if the account or its registration has changed since
+ * the keeper judged it.
  */
 export async function storeRegistration(
   sql: Transaction,
@@ -206,8 +209,8 @@ export async function storeRegistration(
 ): Promise<string> {
   const { subscriberWallet, planId, subscriptionPda, hasLanded = false } = registration;
   const { appId, externalId = null } = registration;
-  // Two registrations of a customer would else both get a trial, or miss each other as duplicates.
-  // The customer is locked before the checkout session's row, as takeOffer() does.
+  // Otherwise two registrations of a customer could both get a trial, or miss each other as
+  // duplicates. The customer is locked before the checkout session's row, as takeOffer() does.
   if (externalId !== null) await lockCustomer(sql, { appId, externalId });
   if (!hasLanded) {
     await lockSuspended(sql, { wallet: subscriberWallet, planId });
@@ -218,21 +221,22 @@ export async function storeRegistration(
   try {
     const { change, isTrialShown: hasTrial = false } = registration;
     if (hasTrial && change === undefined) await refuseUsedTrial(sql, registration);
-    const taken = change === undefined ? undefined : await takeOver(sql, change);
-    const takes = await take(sql, registration, taken);
-    // A change of plan has no trial. One that takes over nothing is a new subscription.
-    const trialFrom = taken === undefined ? registration.trialFrom : null;
+    const takenOver = change === undefined ? undefined : await takeOver(sql, change);
+    const takes = await take(sql, registration, takenOver);
+    // A change of plan has no trial. A change that takes over nothing counts as a new subscription.
+    const trialFrom = takenOver === undefined ? registration.trialFrom : null;
     const id = await insertRegistration(sql, { ...registration, takes, trialFrom });
     if (id === undefined) throw invalidField('planId', 'takes no new subscriptions');
-    if (change !== undefined && taken !== undefined) await storeTakenOver(sql, change, taken, id);
+    if (change !== undefined && takenOver !== undefined)
+      await storeTakenOver(sql, change, takenOver, id);
     await completeSession(sql, registration, id);
     // Open offers at the address, and its place in the merchant's list, belong to a later account.
     if (registration.gone === undefined) {
       await endOffers(sql, registration.subscriptionPda);
       await deleteUnregistered(sql, [registration.subscriptionPda]);
     }
-    // What replaces the customer's subscription is no second one.
-    const allowSecond = registration.allowSecond === true || taken !== undefined;
+    // A subscription that replaces the customer's subscription is not a second one.
+    const allowSecond = registration.allowSecond === true || takenOver !== undefined;
     const duplicateOf = await noteDuplicate(sql, id, { appId, externalId, allowSecond });
     const extra = { ...(duplicateOf !== null && { duplicateOf }), ...takenFields(takes) };
     await appendEvents(sql, [{ subscriptionId: id, type: 'subscription_created', extra }]);
@@ -259,7 +263,7 @@ async function endEarlierRegistration(
   });
   const { initId, isUnclaimed = false, judged, askedAt } = registration;
   const account = { initId, periodStart: unixSeconds(registration.periodStart) };
-  if (isUnclaimed && (!judged || !stands(judged, earlier) || !isJudged(judged, account)))
+  if (isUnclaimed && (!judged || !isStillValid(judged, earlier) || !isJudged(judged, account)))
     throw new JudgedBefore();
   if (earlier === undefined) return undefined;
   const open = isOpen(earlier);

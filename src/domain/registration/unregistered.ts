@@ -25,7 +25,7 @@ import { lockRegistrations } from '../../db/subscriptions/subscriptions.ts';
 import { deleteUnregistered, insertUnregistered } from '../../db/subscriptions/unregistered.ts';
 import { ServiceError } from '../../errors.ts';
 import { type ChainReader, type Network, reaching } from '../chain-reads.ts';
-import { endOf, offersCountAfter, stands } from './ended.ts';
+import { endOf, offersCountAfter, isStillValid } from './ended.ts';
 import { firstPayment, trialOf } from './first-payment.ts';
 import { areOfTwoCustomers, UnknownLanding } from './landed-offer.ts';
 import { PaymentUnderWay } from './plan-credit.ts';
@@ -77,7 +77,7 @@ export async function registerSeen(
     sql.begin(async (tx) => {
       await lockRegistrations(tx, subscriptionPda);
       const newest = await findNewestRegistration(tx, subscriptionPda, { forUpdate: true });
-      if (!stands(judged, newest)) return 'absent';
+      if (!isStillValid(judged, newest)) return 'absent';
       if (ended !== undefined && !ended.isReplaced && !isUnclear) {
         await deleteUnregistered(tx, [subscriptionPda]);
         return 'ended';
@@ -119,8 +119,8 @@ export async function registerSeen(
 }
 
 /**
- * The latest of `read` and the clocks of all endpoints. The wait for the wallet begins then: by a
- * clock that is behind, it would be too short by every other clock.
+ * The latest of `read` and the clocks of all endpoints. The wait for the wallet begins at this
+ * time, because a wait that begins by a slow clock would be too short by all other clocks.
  */
 async function latestTime(chain: Pick<Rpc, 'getTimesEverywhere'>, read: Date): Promise<Date> {
   const times = await reaching(chain.getTimesEverywhere());

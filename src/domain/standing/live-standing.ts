@@ -1,6 +1,7 @@
-// What a wallet pays when its account, which runs on chain and has no live registration, is
-// registered: at once if the account is live, else after a transaction has resumed it. It is what
-// the registration takes (registration-terms.ts), so a page can show it before.
+// Computes what a wallet pays if its account, which runs on chain without a live registration, is
+// registered: at once if the account is live, else after a transaction has resumed it. Uses the
+// terms of the registration itself (registration-terms.ts), so that a page can show the amount
+// before.
 import { subscriptionIn } from '../../chain/program/accounts.ts';
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
@@ -50,7 +51,7 @@ export interface LiveStanding {
   readonly trialHours: number | null;
   readonly running: RunningPeriod;
   readonly terms: LiveTerms;
-  /** What a change of plan takes over. */
+  /** The credit and the deferred start that a change of plan takes over. */
   readonly beginning: { readonly startsAt: Date | null; readonly credit: bigint };
 }
 
@@ -112,6 +113,6 @@ async function readAccountsOf(
   const { accounts } = await readAccounts(chain, pdas);
   return accountsOf(
     replaced,
-    (place) => subscriptionIn(accounts[place] ?? null, network.programId)?.expiresAt === 0n,
+    (index) => subscriptionIn(accounts[index] ?? null, network.programId)?.expiresAt === 0n,
   );
 }

@@ -47,7 +47,7 @@ export interface Dues {
   terms: LiveTerms | null;
 }
 
-interface Seen {
+interface StandingFacts {
   /** Minimum amount to collect (PLAN_MINIMUM_AMOUNT). */
   readonly minimum: bigint;
   readonly subscriptionPda: string;
@@ -66,7 +66,7 @@ export async function readDues(
   parts: { sql: Queryable; chain: ChainReader; network: Network },
   plan: PlanRow,
   session: NamedSession | undefined,
-  seen: Seen,
+  seen: StandingFacts,
 ): Promise<Dues> {
   const { account, onPlan, now, minimum } = seen;
   const left = await remainderOf(parts.sql, seen);
@@ -75,8 +75,10 @@ export async function readDues(
   const running = paidRunning(live?.running ?? runningPeriod(account, onPlan, now), left);
   const trialHours = live === undefined ? seen.trialHours : live.trialHours;
   const startsAt = live?.beginning.startsAt ?? left?.startsAt ?? null;
-  const whole = trialHours === null ? firstPayment(plan, session, running, minimum) : 0n;
-  const usdcNeeded = live?.usdcNeeded ?? whole - creditFor(credit, whole, minimum);
+  const firstPaymentAmount =
+    trialHours === null ? firstPayment(plan, session, running, minimum) : 0n;
+  const usdcNeeded =
+    live?.usdcNeeded ?? firstPaymentAmount - creditFor(credit, firstPaymentAmount, minimum);
   // The remainder names a deferred start only while it lies ahead; `live` has counted its own.
   const isCovered = (left?.paidThrough ?? left?.startsAt ?? null) !== null;
   return {
@@ -92,7 +94,7 @@ export async function readDues(
 /** What the ended registration of an account that still runs has left. */
 function remainderOf(
   sql: Queryable,
-  { subscriptionPda, account, now }: Seen,
+  { subscriptionPda, account, now }: StandingFacts,
 ): Promise<Remainder | undefined> {
   const isOver = account !== null && account.expiresAt !== 0n && account.expiresAt <= now;
   if (account === null || isOver) return Promise.resolve(undefined);
@@ -115,7 +117,15 @@ async function liveStanding(
   parts: { sql: Queryable; chain: ChainReader; network: Network },
   plan: PlanRow,
   session: NamedSession | undefined,
-  { earlier, account, subscriptionPda, onPlan, now, left, minimum }: Seen & { left: bigint },
+  {
+    earlier,
+    account,
+    subscriptionPda,
+    onPlan,
+    now,
+    left,
+    minimum,
+  }: StandingFacts & { left: bigint },
 ): Promise<LiveStanding | undefined> {
   if (account === null) return undefined;
   if (account.expiresAt !== 0n && runningPeriod(account, onPlan, now) === null) return undefined;

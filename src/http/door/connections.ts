@@ -153,17 +153,17 @@ export class Connections {
     const { isTrusted, perAddress } = this.#options;
     const isCounted = remoteAddress !== undefined && !isTrusted(remoteAddress);
     const address = isCounted ? addressSubject(remoteAddress) : undefined;
-    const own =
+    const group =
       address === undefined ? undefined : (this.#byAddress.get(address) ?? new Group(perAddress));
     const hasRoom =
-      (own === undefined || this.#makeRoom(own, 'address', remoteAddress)) &&
+      (group === undefined || this.#makeRoom(group, 'address', remoteAddress)) &&
       this.#makeRoom(this.#process, 'process', remoteAddress);
     if (!hasRoom) {
       socket.destroy();
       return;
     }
-    if (address !== undefined && own !== undefined) this.#byAddress.set(address, own);
-    const groups = own === undefined ? [this.#process] : [this.#process, own];
+    if (address !== undefined && group !== undefined) this.#byAddress.set(address, group);
+    const groups = group === undefined ? [this.#process] : [this.#process, group];
     this.#open.set(socket, { address, groups, requests: 0, latest: undefined });
     for (const group of groups) {
       group.size += 1;

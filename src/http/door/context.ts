@@ -143,11 +143,11 @@ declare module 'fastify' {
      * transactions of some purposes from suspended accounts.
      */
     openToSuspended?: true;
-    /** Set for a route whose requests wait: the kind of places that they take (waiting.ts). */
+    /** For a route whose requests wait: the kind of places that they take (waiting.ts). */
     waits?: PlaceKind;
     /**
-     * True for a route that, past a rate limit of requests in a minute, answers what this process
-     * knows. The route reads `refusal` of its request.
+     * True for a route that, past a per-minute rate limit, answers with what this process has
+     * cached. The route reads `refusal` of its request.
      */
     answersKnown?: true;
     /**
@@ -169,7 +169,10 @@ declare module 'fastify' {
     startedAt: number;
     /** False for a `polling` request that got no place: it is answered at once. */
     mayWait: boolean;
-    /** Set past a rate limit, on a route with `answersKnown`: to be thrown if nothing is known. */
+    /**
+     * The rate-limit error of a request to a route with `answersKnown`. Thrown if no cached answer
+     * exists. Null below the limit.
+     */
     refusal: ServiceError | null;
   }
 }
@@ -220,18 +223,18 @@ export function subscriberOf({ caller }: FastifyRequest): SubscriberCaller {
  * Returns `text`, an id from the request's path, in lower case. Throws NOT_FOUND for a malformed
  * id, because no row can have such an id.
  */
-export function idOf(text: string, what: string): string {
+export function idOf(text: string, noun: string): string {
   const id = text.toLowerCase();
-  if (!isId(id)) throw absent(what);
+  if (!isId(id)) throw absent(noun);
   return id;
 }
 
-export function absent(what: string): ServiceError {
-  return new ServiceError('NOT_FOUND', `There is no such ${what}.`);
+export function absent(noun: string): ServiceError {
+  return new ServiceError('NOT_FOUND', `There is no such ${noun}.`);
 }
 
-export function foreign(what: string): ServiceError {
-  return new ServiceError('FORBIDDEN', `This ${what} belongs to another account.`);
+export function foreign(noun: string): ServiceError {
+  return new ServiceError('FORBIDDEN', `This ${noun} belongs to another account.`);
 }
 
 type FindApp = Find<{ id: string }, AppRow>;

@@ -87,8 +87,8 @@ export function onError(
       details,
     );
   }
-  const known = framework[error.code];
-  if (known !== undefined) return sendRefusal(reply, known[0], known[1]);
+  const knownRefusal = framework[error.code];
+  if (knownRefusal !== undefined) return sendRefusal(reply, knownRefusal[0], knownRefusal[1]);
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) {
     return sendRefusal(reply, 'VALIDATION_ERROR', 'The request cannot be read.');
   }

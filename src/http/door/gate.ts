@@ -4,7 +4,7 @@
 // budgets: (1) for all its callers below the Pro tier, (2) for pages and public data, (3) for
 // signing in, (4) for refused sign-ins, (5) for offers of checkouts, (6) for invalid credentials,
 // (7) for POST and PATCH requests in a day. A spent budget refuses only requests of its own kind.
-// Routes with `answersKnown` get the refusal of budgets per minute and answer what they know.
+// Routes with `answersKnown` get the refusal of budgets per minute and answer with what is cached.
 // While budget (6) is spent, API keys that this process has not accepted lately are refused without
 // a look-up.
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -86,10 +86,10 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
     const subject = `failures of ${addressSubject(request.ip)}`;
     try {
       return await identify(request, () => {
-        const known = limiter.peek(subject, free);
-        if (known.remaining > 0) return;
-        show(reply, known);
-        refuse(reply, { ...known, allowed: false });
+        const window = limiter.peek(subject, free);
+        if (window.remaining > 0) return;
+        show(reply, window);
+        refuse(reply, { ...window, allowed: false });
       });
     } catch (error) {
       // Failed authentications have their own budget. Guessing credentials therefore does not use
@@ -137,7 +137,7 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
 
 /**
  * Returns a function that counts a request of `subject` and sets the RateLimit headers. Past the
- * budget, it throws RATE_LIMITED or leaves that to a route that answers what is known.
+ * budget, it throws RATE_LIMITED, or sets `refusal` of the request if the route has `answersKnown`.
  */
 function createNoting(limiter: Limiter) {
   return async (request: FastifyRequest, reply: FastifyReply, subject: string, limit: number) => {
@@ -225,7 +225,7 @@ function refuse(...of: Parameters<typeof refusalOf>): void {
   if (refusal !== undefined) throw refusal;
 }
 
-/** Like refuse(), but where the route answers what is known, the request gets the refusal. */
+/** Like refuse(), but sets `refusal` of the request if the route has `answersKnown`. */
 function refuseOrNote(request: FastifyRequest, reply: FastifyReply, allowance: Allowance): void {
   const refusal = refusalOf(reply, allowance);
   if (refusal === undefined) return;

@@ -2,7 +2,7 @@
 // requests per window of time. Postgres stores the counts. One SQL statement counts all requests of
 // an event-loop turn. If a subject's budget is spent, the limiter refuses the request from memory.
 import type { Tier } from '../../db/accounts/merchants.ts';
-import { spendBudgets, type Budget } from '../../db/accounts/rate-budgets.ts';
+import { spendBudgets, type Grant } from '../../db/accounts/rate-budgets.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 
 const MINUTE_MS = 60_000;
@@ -61,7 +61,7 @@ export function createLimiter(sql: Sql, windowMs = MINUTE_MS): Limiter {
     return window !== undefined && performance.now() < window.endsAt ? window : undefined;
   };
 
-  const keep = ({ subject, spent, remainingMs }: Budget): Window => {
+  const keep = ({ subject, spent, remainingMs }: Grant): Window => {
     const now = performance.now();
     if (windows.size >= SWEEP_ABOVE && now - sweptAt >= SWEEP_MS) {
       sweptAt = now;
@@ -73,42 +73,42 @@ export function createLimiter(sql: Sql, windowMs = MINUTE_MS): Limiter {
     return window;
   };
 
-  const spendTurn = async (asked: Map<string, Turn>) => {
+  const spendTurn = async (budgets: Map<string, Turn>) => {
     try {
-      const spendings = [...asked].map(([subject, { limit, waiting }]) => ({
+      const spendings = [...budgets].map(([subject, { limit, waiting }]) => ({
         subject,
         limit,
         count: waiting.length,
       }));
       for (const budget of await spendBudgets(sql, spendings, windowMs)) {
-        const { limit, waiting } = asked.get(budget.subject) as Turn;
+        const { limit, waiting } = budgets.get(budget.subject) as Turn;
         const window = keep(budget);
-        waiting.forEach(({ resolve }, place) => {
-          const allowed = place < budget.granted;
+        waiting.forEach(({ resolve }, index) => {
+          const allowed = index < budget.granted;
           // The statement counted several requests of one subject. Each response shows the budget
           // as if the requests had been counted one after another.
-          const later = allowed ? budget.granted - place - 1 : 0;
+          const later = allowed ? budget.granted - index - 1 : 0;
           resolve(allowance({ ...window, spent: window.spent - later }, limit, allowed));
         });
       }
     } catch (error) {
-      for (const { waiting } of asked.values()) for (const { reject } of waiting) reject(error);
+      for (const { waiting } of budgets.values()) for (const { reject } of waiting) reject(error);
     }
   };
 
   return {
     spend(subject, limit) {
-      const known = live(subject);
-      if (known !== undefined && known.spent >= limit)
-        return Promise.resolve(allowance(known, limit, false));
+      const window = live(subject);
+      if (window !== undefined && window.spent >= limit)
+        return Promise.resolve(allowance(window, limit, false));
       if (turn === undefined) {
-        const asked = new Map<string, Turn>();
-        turn = asked;
+        const budgets = new Map<string, Turn>();
+        turn = budgets;
         // setImmediate runs after Node has read all readable sockets, so one statement counts the
         // requests of all these sockets.
         setImmediate(() => {
           turn = undefined;
-          void spendTurn(asked);
+          void spendTurn(budgets);
         });
       }
       const entry = turn.get(subject) ?? { limit, waiting: [] };

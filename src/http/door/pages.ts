@@ -57,10 +57,10 @@ export function createPages(cursors: Cursors, publicUrl: string): Pages {
     },
     send(request, reply, rows) {
       const { limit } = request.query as { limit: number };
-      const shown = rows.slice(0, limit);
-      const last = shown.at(-1);
+      const page = rows.slice(0, limit);
+      const last = page.at(-1);
       if (rows.length > limit && last !== undefined) lead(request, reply, last.id);
-      return ok(shown);
+      return ok(page);
     },
   };
 }

@@ -78,8 +78,8 @@ class Group {
   }
 
   /**
-   * Removes and returns the request of the group whose turn it is, if `fits` is true for it; else
-   * the next one for which it is. The child that had its turn goes behind the others.
+   * Removes and returns the first request, in the order of turns, for which `fits` is true. The
+   * child that had its turn goes behind the others.
    */
   take(fits: (waiting: Waiting) => boolean): Waiting | undefined {
     const [first] = this.#own;
@@ -91,7 +91,7 @@ class Group {
     return undefined;
   }
 
-  /** Like take(), of one child. */
+  /** Like take(), but only from one child. */
   takeOf(name: string, fits: (waiting: Waiting) => boolean): Waiting | undefined {
     const child = this.#children.get(name);
     const found = child?.take(fits);
@@ -203,7 +203,7 @@ class Turns {
     const [first] = batch;
     if (first === undefined) return;
     const names = [...new Set(batch.flatMap((each) => each.names))];
-    const placeOf = new Map(names.map((name, place) => [name, place]));
+    const placeOf = new Map(names.map((name, index) => [name, index]));
     const { kind } = first;
     kind.load(names).then(
       (result) => {
@@ -245,7 +245,7 @@ function alone<R>(method: string, load: () => Promise<R>): Kind<R> {
 /** Caches results that are the same for all callers. Failures are not cached. */
 class Cache {
   readonly #turns: Turns;
-  readonly #known = new Map<string, { value: Promise<unknown>; until: number }>();
+  readonly #cached = new Map<string, { value: Promise<unknown>; until: number }>();
 
   constructor(turns: Turns) {
     this.#turns = turns;
@@ -258,20 +258,20 @@ class Cache {
    */
   get<R>(method: string, about: string, ms: number, load: () => Promise<R>): Promise<R> {
     const key = `${method} ${about}`;
-    const known = this.#known.get(key);
-    if (known !== undefined && performance.now() < known.until) return known.value as Promise<R>;
+    const cached = this.#cached.get(key);
+    if (cached !== undefined && performance.now() < cached.until) return cached.value as Promise<R>;
     const value = this.#turns.common(method, load);
     const entry = { value, until: Infinity };
-    this.#known.set(key, entry);
+    this.#cached.set(key, entry);
     value.then(
       () => (entry.until = performance.now() + ms),
-      () => this.#known.delete(key),
+      () => this.#cached.delete(key),
     );
     return value;
   }
 
   forget(method: string, about: string): void {
-    this.#known.delete(`${method} ${about}`);
+    this.#cached.delete(`${method} ${about}`);
   }
 }
 
@@ -283,7 +283,7 @@ function accountKinds(rpc: Rpc) {
     part: (
       { slot, accounts }: Awaited<ReturnType<Rpc['getMultipleAccounts']>>,
       places: readonly number[],
-    ) => ({ slot, accounts: places.map((place) => accounts[place] ?? null) }),
+    ) => ({ slot, accounts: places.map((index) => accounts[index] ?? null) }),
   });
   return {
     processed: kindOf('processed'),
@@ -300,7 +300,7 @@ function statusKind(rpc: Rpc, history: boolean) {
     part: (
       result: Awaited<ReturnType<Rpc['getSignatureStatuses']>>,
       places: readonly number[],
-    ) => ({ ...result, statuses: places.map((place) => result.statuses[place] ?? null) }),
+    ) => ({ ...result, statuses: places.map((index) => result.statuses[index] ?? null) }),
   };
 }
 
@@ -311,7 +311,7 @@ function statusKind(rpc: Rpc, history: boolean) {
 export function shareChain(rpc: Rpc): Rpc {
   const turns = new Turns(() => rpc.readDelay());
   const cache = new Cache(turns);
-  const one = <R>(method: string, read: () => Promise<R>) => turns.own(alone(method, read), []);
+  const single = <R>(method: string, read: () => Promise<R>) => turns.own(alone(method, read), []);
   const accounts = accountKinds(rpc);
   const recentStatus = statusKind(rpc, false);
   const anyStatus = statusKind(rpc, true);
@@ -327,14 +327,14 @@ export function shareChain(rpc: Rpc): Rpc {
       if (addresses.length <= ACCOUNTS_AT_ONCE && minSlot === undefined)
         return turns.own(accounts[commitment], addresses);
       const read = () => rpc.getMultipleAccounts(addresses, options);
-      return one('getMultipleAccounts', read);
+      return single('getMultipleAccounts', read);
     },
     getSignatureStatuses(signatures, options = {}) {
       const { history = false, everywhere = false, minSlot } = options;
       if (!everywhere && minSlot === undefined)
         return turns.own(history ? anyStatus : recentStatus, signatures);
       const read = () => rpc.getSignatureStatuses(signatures, options);
-      return one('getSignatureStatuses', read);
+      return single('getSignatureStatuses', read);
     },
     async getLatestBlockhash({ commitment = 'confirmed' } = {}) {
       const read = () =>
@@ -356,20 +356,20 @@ export function shareChain(rpc: Rpc): Rpc {
       cache.get('getMinimumBalanceForRentExemption', String(length), RENT_MS, () =>
         rpc.getMinimumBalanceForRentExemption(length),
       ),
-    sendTransaction: (...given) => one('sendTransaction', () => rpc.sendTransaction(...given)),
+    sendTransaction: (...given) => single('sendTransaction', () => rpc.sendTransaction(...given)),
     simulateTransaction: (...given) =>
-      one('simulateTransaction', () => rpc.simulateTransaction(...given)),
+      single('simulateTransaction', () => rpc.simulateTransaction(...given)),
     getLifetimesEverywhere: (...given) =>
-      one('getLifetimesEverywhere', () => rpc.getLifetimesEverywhere(...given)),
-    getHeights: (...given) => one('getHeights', () => rpc.getHeights(...given)),
-    getTransaction: (...given) => one('getTransaction', () => rpc.getTransaction(...given)),
+      single('getLifetimesEverywhere', () => rpc.getLifetimesEverywhere(...given)),
+    getHeights: (...given) => single('getHeights', () => rpc.getHeights(...given)),
+    getTransaction: (...given) => single('getTransaction', () => rpc.getTransaction(...given)),
     getTransactionEverywhere: (...given) =>
-      one('getTransactionEverywhere', () => rpc.getTransactionEverywhere(...given)),
+      single('getTransactionEverywhere', () => rpc.getTransactionEverywhere(...given)),
     getHistoriesEverywhere: (...given) =>
-      one('getHistoriesEverywhere', () => rpc.getHistoriesEverywhere(...given)),
+      single('getHistoriesEverywhere', () => rpc.getHistoriesEverywhere(...given)),
     getProgramAccounts: (...given) =>
-      one('getProgramAccounts', () => rpc.getProgramAccounts(...given)),
+      single('getProgramAccounts', () => rpc.getProgramAccounts(...given)),
     getSignaturesForAddress: (...given) =>
-      one('getSignaturesForAddress', () => rpc.getSignaturesForAddress(...given)),
+      single('getSignaturesForAddress', () => rpc.getSignaturesForAddress(...given)),
   };
 }

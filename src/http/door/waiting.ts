@@ -1,5 +1,6 @@
 // Places for requests that wait, so that most connections stay free for other requests. Each kind
-// of waiting has places of its own: long polls for events leave those of payments free.
+// of waiting request has its own places, so that long polls for events leave the places of payments
+// free.
 import { finished } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ServiceError } from '../../errors.ts';
@@ -13,14 +14,14 @@ import { networksOf } from './addresses.ts';
  */
 export type PlaceKind = 'paying' | 'polling' | 'events' | 'servers';
 
-/** The places of each kind, as a part of the process's connections. */
+/** Share of the process's connections that each kind may use. */
 const PARTS: Record<PlaceKind, number> = {
   paying: 1 / 8,
   polling: 1 / 8,
   events: 1 / 4,
   servers: 1 / 16,
 };
-/** The places of one address, as a part of those of a kind. */
+/** Share of a kind's places that one address may use. */
 const PART_OF_ADDRESS = 1 / 4;
 
 export class Places {
@@ -46,17 +47,17 @@ export class Places {
     const all = connections * PARTS[kind];
     const ofAddress = Math.max(1, Math.floor(Math.min(perAddress / 2, all * PART_OF_ADDRESS)));
     const networks = networksOf(ip);
-    const wanted = [
+    const limitedNames = [
       [kind, Math.max(1, Math.floor(all))] as const,
       ...networks.map(
-        (network, place) => [`${kind} ${network}`, ofAddress * (networks.length - place)] as const,
+        (network, index) => [`${kind} ${network}`, ofAddress * (networks.length - index)] as const,
       ),
     ];
     const taken = (name: string) => this.#taken.get(name) ?? 0;
-    if (wanted.some(([name, max]) => taken(name) >= max)) return undefined;
-    for (const [name] of wanted) this.#taken.set(name, taken(name) + 1);
+    if (limitedNames.some(([name, max]) => taken(name) >= max)) return undefined;
+    for (const [name] of limitedNames) this.#taken.set(name, taken(name) + 1);
     return () => {
-      for (const [name] of wanted) {
+      for (const [name] of limitedNames) {
         const left = taken(name) - 1;
         if (left > 0) this.#taken.set(name, left);
         else this.#taken.delete(name);
@@ -66,8 +67,9 @@ export class Places {
 }
 
 /**
- * If the route lets the request wait, takes a place until its response closes. Without a place a
- * `polling` request is answered at once with what is known; for any other, returns RATE_LIMITED.
+ * If the route lets the request wait, takes a place until its response closes. Without a place, a
+ * `polling` request is answered at once with the present state. For any other request, returns
+ * RATE_LIMITED.
  */
 export function takePlace(
   request: FastifyRequest,

@@ -50,7 +50,7 @@ const Access = Type.Object(
  * so a merchant's server can check access on every request of a customer.
  */
 export function accessRoutes(api: Api, { sql }: ApiDeps): void {
-  const find = createBatch<AccessQuestion, AccessRecord>(
+  const findAccess = createBatch<AccessQuestion, AccessRecord>(
     (questions) => readAccess(sql, questions),
     ({ appId, externalId, wallet, planId }) => JSON.stringify([appId, externalId, wallet, planId]),
   );
@@ -79,7 +79,7 @@ export function accessRoutes(api: Api, { sql }: ApiDeps): void {
       if ((externalId === null) === (wallet === null))
         throw invalidField('externalId', 'or wallet must be given, and not both');
       const appId = idOf(request.params.appId, 'app');
-      const found = await find({ appId, externalId, wallet, planId });
+      const found = await findAccess({ appId, externalId, wallet, planId });
       if (found === undefined) throw absent('app');
       if (found.owner !== merchantOf(request).id) throw foreign('app');
       return ok({ ...judgeAccess(found.subscriptions, found.now), checkedAt: found.now });

@@ -81,8 +81,8 @@ export function approvalRoutes(api: Api, deps: ApiDeps): void {
         address: addressSubject(request.ip),
       });
       if (made !== undefined) return ok({ ...made, ...lost });
-      const what = { wallet, purpose: 'revoke', planId: null } as const;
-      const offer = await offerTransaction(sql, revocation, what);
+      const target = { wallet, purpose: 'revoke', planId: null } as const;
+      const offer = await offerTransaction(sql, revocation, target);
       return ok({ ...offer, ...paidByWallet(unsponsored), ...lost });
     },
   );

@@ -63,7 +63,7 @@ const sponsorship = oneOf(
   'Whether subscribers of the app may use sponsored transactions, which need no SOL, where the operator offers them. Default: on. Cancelling and closing stay sponsored.',
 );
 /** The fields of an app that subscribers see beside the app's name. Each field can be null. */
-const shown = {
+const publicFields = {
   description: nullable(description),
   websiteUrl: nullable(websiteUrl),
   supportEmail: nullable(supportEmail),
@@ -75,7 +75,7 @@ export const App = Type.Object(
   {
     id: Id,
     name: Name,
-    ...shown,
+    ...publicFields,
     websiteProvenAt: nullable({ ...Time, description: 'When the website named the app.' }),
     logoUrl: nullable(Type.String({ description: 'Where the logo is served.' })),
     returnOrigins,
@@ -90,7 +90,7 @@ export const App = Type.Object(
   { title: 'App' },
 );
 const optional = {
-  ...Type.Partial(Type.Object(shown)).properties,
+  ...Type.Partial(Type.Object(publicFields)).properties,
   returnOrigins: Type.Optional(returnOrigins),
   registerUnclaimed: Type.Optional(registerUnclaimed),
   onePerCustomer: Type.Optional(onePerCustomer),

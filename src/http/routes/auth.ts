@@ -202,18 +202,18 @@ function verifyRoute(api: Api, deps: ApiDeps, tokens: Tokens): void {
     async ({ headers: { origin }, body }) => {
       const { wallet, nonce } = body;
       refuseKeyless(wallet);
-      const taken = await takeNonce(sql, nonce, wallet);
-      if (taken === undefined)
+      const issued = await takeNonce(sql, nonce, wallet);
+      if (issued === undefined)
         throw new ServiceError(
           'UNAUTHORIZED',
           'The nonce is unknown, used or expired: ask for another one.',
         );
-      const { role } = taken;
+      const { role } = issued;
       assertRole(role, origin, deps);
-      await assertSigned(deps, taken, body);
+      await assertSigned(deps, issued, body);
       if (role === 'merchant')
         await ensureMerchant(sql, wallet, { approval: merchants === 'approval' });
-      const page = tokenPage(taken.message, origin, deps.publicUrl);
+      const page = tokenPage(issued.message, origin, deps.publicUrl);
       const { token, expiresAt } = await tokens.issue({ wallet, role, page });
       return ok({ token, tokenType: 'Bearer' as const, expiresAt, role, wallet });
     },
@@ -265,7 +265,8 @@ async function assertSigned(
     );
   assertMayUseTransaction(role);
   // Anyone can read the signature of a transaction that is on chain, so such a signature proves
-  // nothing. One endpoint may be behind or keep no history, so two have to show that it is not.
+  // nothing. One endpoint may be behind or keep no history, so two endpoints have to show that the
+  // transaction is not on chain.
   const sent = await readWitnessed(UNSEEN, async () => {
     const verdict = await judgeSent(chain, signature, NONCE_LIFETIME_MS / 1000);
     return verdict === 'unknown' ? undefined : verdict;

@@ -168,9 +168,9 @@ function changeRoute(api: Api, deps: ApiDeps): void {
         shown,
       });
       if (made !== undefined) return ok({ ...made, subscriptionPda });
-      const what = { wallet, purpose: 'subscribe', planId: plan.id, subscriptionPda } as const;
+      const target = { wallet, purpose: 'subscribe', planId: plan.id, subscriptionPda } as const;
       const replacing = { resumes, cancels, replaces: old.id, changeWhen: when };
-      const offer = await offerTransaction(sql, opening, { ...what, ...replacing });
+      const offer = await offerTransaction(sql, opening, { ...target, ...replacing });
       return ok({
         ...offer,
         ...paidByWallet(unsponsored),

@@ -204,7 +204,7 @@ async function deliveryOfEndpoint(
 }
 
 function readRoutes(api: Api, deps: ApiDeps): void {
-  const whole = async (delivery: AnsweredDelivery) => {
+  const withAttempts = async (delivery: AnsweredDelivery) => {
     const attempts = await listAttempts(deps.sql, delivery.id);
     const attemptLog = attempts.map(({ response, ...rest }) => ({
       ...rest,
@@ -220,12 +220,12 @@ function readRoutes(api: Api, deps: ApiDeps): void {
   api.get(
     '/apps/:appId/deliveries/:deliveryId',
     { schema: { ...schema, params } },
-    async (request) => whole(await ownDelivery(deps, request, request.params)),
+    async (request) => withAttempts(await ownDelivery(deps, request, request.params)),
   );
   api.get(
     '/apps/:appId/webhooks/:webhookId/deliveries/:deliveryId',
     { schema: { ...schema, params: endpointParams } },
-    async (request) => whole(await deliveryOfEndpoint(deps, request, request.params)),
+    async (request) => withAttempts(await deliveryOfEndpoint(deps, request, request.params)),
   );
 }
 

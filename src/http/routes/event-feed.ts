@@ -106,7 +106,7 @@ const nextQuery = Type.Object(
 );
 
 /** The decoded content of a cursor. */
-interface Place extends FeedPage {
+interface FeedPosition extends FeedPage {
   /** Id of the reader in event_readers. All cursors of one `billing listen` have the same id. */
   reader: string;
 }
@@ -138,25 +138,28 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors): void {
     },
     async (request, reply) => {
       const { after, wait, limit } = request.query;
-      const place =
+      const cursor =
         after === undefined ? null : cursors.unseal(after, scopeOf(request, request.params.appId));
-      if (place === undefined)
+      if (cursor === undefined)
         throw invalidField('after', 'was not issued for the events of this app');
       const { id } = await ownApp(deps, request, request.params.appId);
-      const known = place === null ? null : (JSON.parse(place) as Place);
-      const reader = known?.reader ?? randomUUID();
+      const position = cursor === null ? null : (JSON.parse(cursor) as FeedPosition);
+      const reader = position?.reader ?? randomUUID();
       const seal = (page: FeedPage) =>
-        cursors.seal(JSON.stringify({ ...page, reader } satisfies Place), scopeOf(request, id));
+        cursors.seal(
+          JSON.stringify({ ...page, reader } satisfies FeedPosition),
+          scopeOf(request, id),
+        );
       const stay = () =>
         renewReader(sql, { id: reader, appId: id, seconds: wait + BETWEEN_SECONDS });
-      if (known === null) {
+      if (position === null) {
         const page = await startFeed(sql);
         await stay();
         return ok({ events: [], cursor: seal(page) });
       }
       const { rows, next } = await places.use(request, reply, wait, async (signal) => {
         const until = await stay();
-        const page = await feed.next(id, known, { limit, waitMs: wait * 1000, signal });
+        const page = await feed.next(id, position, { limit, waitMs: wait * 1000, signal });
         if (signal.aborted) await removeReader(sql, { id: reader, until });
         return page;
       });
@@ -195,12 +198,12 @@ class WaitingPlaces {
       reply.header('retry-after', 1);
       throw new ServiceError('RATE_LIMITED', `${MAX_WAITING} requests already wait for events.`);
     }
-    const gone = new AbortController();
+    const disconnected = new AbortController();
     // finished() calls back even if the client has disconnected before this call.
-    const unwatch = finished(reply.raw, () => gone.abort());
+    const unwatch = finished(reply.raw, () => disconnected.abort());
     this.#taken.set(id, others + 1);
     try {
-      return await work(AbortSignal.any([this.#closing.signal, gone.signal]));
+      return await work(AbortSignal.any([this.#closing.signal, disconnected.signal]));
     } finally {
       const left = (this.#taken.get(id) ?? 1) - 1;
       if (left === 0) this.#taken.delete(id);

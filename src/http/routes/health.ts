@@ -48,10 +48,10 @@ export function healthRoutes(api: Api, { sql, trouble, isStopping }: ApiDeps): v
  * one statement runs.
  */
 function memo<T>(ms: number, ask: () => PromiseLike<T>): () => PromiseLike<T> {
-  let [asked, result] = [-Infinity, undefined as PromiseLike<T> | undefined];
+  let [askedAt, result] = [-Infinity, undefined as PromiseLike<T> | undefined];
   return () => {
-    if (result === undefined || performance.now() - asked > ms) {
-      asked = performance.now();
+    if (result === undefined || performance.now() - askedAt > ms) {
+      askedAt = performance.now();
       result = ask();
     }
     return result;

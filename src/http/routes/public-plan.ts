@@ -60,7 +60,7 @@ export const PublicPlan = Type.Object(
 /** The name of an app or a plan that strangers see while its merchant is suspended. */
 export const WITHHELD = 'Not available';
 
-/** What strangers see of a suspended merchant in place of its texts, links and logo. */
+/** Values that replace the texts, links and logo of a suspended merchant for strangers. */
 const withheld = {
   name: WITHHELD,
   description: null,

@@ -18,7 +18,7 @@ const PublishingCost = Type.Object(
   { title: 'PublishingCost' },
 );
 
-/** Registers the route that tells what publishing a plan costs the merchant's wallet. */
+/** Registers the route that returns the cost of publishing a plan for the merchant's wallet. */
 export function publishingCostRoutes(api: Api, deps: ApiDeps): void {
   api.get(
     '/publishing-cost',

@@ -119,24 +119,23 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
 const relayedOf = ({ signature, lifetime }: TakenOffer) => ({ signature, ...lifetime });
 
 /**
- * Stores that the signed transaction is taken, before it is first sent, and returns it. Throws as
- * asking for its offer would by now (ground.ts), and CONFLICT while another transaction of the
- * offer may land. A transaction that has landed already is not refused, and not stored as taken
- * now.
+ * Stores that the signed transaction is taken, before it is first sent, and returns it. Throws as a
+ * request for its offer would throw now (ground.ts), and CONFLICT while another transaction of the
+ * offer may land. A transaction that has already landed is neither refused nor stored as taken now.
  */
 async function takeSigned(deps: ApiDeps, signed: SignedOffer): Promise<TakenOffer> {
   const { sql, chain } = deps;
   const { offer } = signed;
   try {
     const { taken, dead } = await readTakeable(sql, chain, signed);
-    const known = await readGround(deps, offer);
+    const facts = await readGround(deps, offer);
     await takeOffer(deps, offer, async (tx, blockHeight) => {
       await lockGround(tx, offer);
       if (blockHeight !== undefined)
         await reserveOffer(tx, offer.id, taken.lifetime.lastValidBlockHeight);
       const recorded = await recordRelayed(tx, offer, relayedOf(taken), dead);
       if (recorded === 'other') throw otherMayLand();
-      if (recorded === 'new') await checkGround(tx, offer, known);
+      if (recorded === 'new') await checkGround(tx, offer, facts);
     });
     return taken;
   } catch (error) {

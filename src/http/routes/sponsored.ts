@@ -23,7 +23,7 @@ import { addressSubject } from '../door/addresses.ts';
 import { createBatch } from '../door/batch.ts';
 import { assertReachesPlan } from '../door/bound.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../door/context.ts';
-import { KnownProgress } from '../door/known-progress.ts';
+import { ProgressCache } from '../door/progress-cache.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
 import {
   Id,
@@ -43,6 +43,7 @@ import {
   sponsoredFields,
 } from '../shapes/sponsored-schemas.ts';
 
+/** Interval at which a waiting request reads the progress. */
 const POLL_MS = 250;
 const params = Type.Object({ offerId: PathId });
 const tags = ['sponsored'];
@@ -61,7 +62,7 @@ const tokenFields = {
 /** Registers the checkout page's routes for offers. The wallet has not signed in. */
 export function checkoutOfferRoutes(api: Api, deps: ApiDeps, tokens: Tokens): void {
   const { sql, wakeKeepers } = deps;
-  const known = knownProgress(deps);
+  const progressCache = createProgressCache(deps);
   offersRoute(api, deps);
 
   api.post(
@@ -88,22 +89,25 @@ export function checkoutOfferRoutes(api: Api, deps: ApiDeps, tokens: Tokens): vo
       const { wallet, origin: page } = offer;
       const issued = isFirst ? await tokens.issue({ wallet, role: 'subscriber', page }) : undefined;
       const { token = null, expiresAt = null } = issued ?? {};
-      return ok({ ...(await known.read(request, offer.id)), token, expiresAt });
+      return ok({ ...(await progressCache.read(request, offer.id)), token, expiresAt });
     },
   );
   // A browser sends the header Origin with a GET to another origin, but not with a GET to the
   // page's own origin. A page of the service is therefore accepted with and without the header.
-  const own = ownOrigins(deps.publicUrl);
-  progressRoute(api, deps, known, '/checkout/offers/:offerId', (request) => {
+  const pageOrigins = ownOrigins(deps.publicUrl);
+  progressRoute(api, deps, progressCache, '/checkout/offers/:offerId', (request) => {
     const { secret, origins } = holderOf(request);
-    return { secret, origins: origins.flatMap((one) => (one === null ? [null, ...own] : [one])) };
+    return {
+      secret,
+      origins: origins.flatMap((one) => (one === null ? [null, ...pageOrigins] : [one])),
+    };
   });
 }
 
 /** Registers the routes for the offers of a signed-in wallet. */
 export function subscriberOfferRoutes(api: Api, deps: ApiDeps): void {
   const { wakeKeepers } = deps;
-  const known = knownProgress(deps);
+  const progressCache = createProgressCache(deps);
   api.post(
     '/offers/:offerId/transaction',
     {
@@ -122,10 +126,10 @@ export function subscriberOfferRoutes(api: Api, deps: ApiDeps): void {
     async (request) => {
       const offer = await findReached(deps, request, subscriberOf(request));
       if (await handOver(deps, offer, request.body.transaction)) wakeKeepers();
-      return ok(await known.read(request, offer.id));
+      return ok(await progressCache.read(request, offer.id));
     },
   );
-  progressRoute(api, deps, known, '/offers/:offerId', subscriberOf, [{ walletJwt: [] }]);
+  progressRoute(api, deps, progressCache, '/offers/:offerId', subscriberOf, [{ walletJwt: [] }]);
 }
 
 function offersRoute(api: Api, deps: ApiDeps): void {
@@ -192,14 +196,14 @@ function offersRoute(api: Api, deps: ApiDeps): void {
       if ('refusal' in outcome)
         return ok({ offer: null, notSponsored: notSponsored(outcome.refusal) });
       const { secret, ...offer } = outcome.offer;
-      const made = { ...offer, subscriptionPda, secret: secret ?? '' };
-      return ok({ offer: made, notSponsored: null });
+      const offerView = { ...offer, subscriptionPda, secret: secret ?? '' };
+      return ok({ offer: offerView, notSponsored: null });
     },
   );
 }
 
-/** Returns the reader of progress for one kind of holders. */
-function knownProgress({ sql, publicUrl }: ApiDeps): KnownProgress {
+/** Creates the cache of progress for one kind of holders. */
+function createProgressCache({ sql, publicUrl }: ApiDeps): ProgressCache {
   // All waiting requests read their progress at the same moments (multiples of POLL_MS), so one
   // statement reads the progress of all these requests.
   const progressOf = createBatch<{ id: string }, OfferProgress & { id: string }>(
@@ -215,13 +219,13 @@ function knownProgress({ sql, publicUrl }: ApiDeps): KnownProgress {
     if (progress === undefined) throw absent('offer');
     return progress;
   };
-  return new KnownProgress(read, ownOrigins(publicUrl));
+  return new ProgressCache(read, ownOrigins(publicUrl));
 }
 
 function progressRoute(
   api: Api,
   deps: ApiDeps,
-  known: KnownProgress,
+  progressCache: ProgressCache,
   path: string,
   holder: (request: FastifyRequest) => OfferHolder,
   security?: { walletJwt: [] }[],
@@ -241,7 +245,7 @@ function progressRoute(
     },
     async (request, reply) => {
       if (request.refusal !== null) {
-        const progress = await known.find(request, offerIdOf(request));
+        const progress = await progressCache.find(request, offerIdOf(request));
         if (progress === undefined) throw request.refusal;
         return ok(progress);
       }
@@ -249,7 +253,7 @@ function progressRoute(
       const { wait = 0, known: last } = request.query;
       const deadline = performance.now() + (request.mayWait ? wait * 1000 : 0);
       for (;;) {
-        const progress = await known.read(request, id);
+        const progress = await progressCache.read(request, id);
         const isLate = performance.now() >= deadline || reply.raw.destroyed;
         if (progress.state !== last || isLate) return ok(progress);
         await pause(Math.ceil(POLL_MS - (performance.now() % POLL_MS)));

@@ -158,15 +158,15 @@ export function standingRoutes(api: Api, deps: ApiDeps): void {
         const { today: usdcNeeded } = amounts;
         const view = changeView(change.when, amounts);
         const { schedule } = view;
-        const own = { signingUp, usdcNeeded, trialHours: null, schedule, change: view };
-        return ok({ ...standing, ...own, subscriptionId: subscriptionId ?? null });
+        const walletTerms = { signingUp, usdcNeeded, trialHours: null, schedule, change: view };
+        return ok({ ...standing, ...walletTerms, subscriptionId: subscriptionId ?? null });
       }
       const { trialHours } = standing;
       const terms = { ...plan, trialHours };
       const begun = { running, credit, startsAt };
       const schedule = scheduleView(terms, deps.planMinimumAmount, live ?? session, begun);
-      const own = { signingUp, schedule, change: null };
-      return ok({ ...standing, ...own, subscriptionId: subscriptionId ?? null });
+      const walletTerms = { signingUp, schedule, change: null };
+      return ok({ ...standing, ...walletTerms, subscriptionId: subscriptionId ?? null });
     },
   );
 }

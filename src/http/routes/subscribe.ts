@@ -136,9 +136,9 @@ function subscribeRoute(api: Api, deps: ApiDeps): void {
       const plan = await anyPlan(deps, request);
       const { wallet } = subscriberOf(request);
       await refuseSuspended(sql, { wallet, planId: plan.id });
-      const asked = request.body ?? {};
-      const { checkoutSessionId = null, walletSends = false } = asked;
-      const { sponsored: isAsked, asOf } = asked;
+      const options = request.body ?? {};
+      const { checkoutSessionId = null, walletSends = false } = options;
+      const { sponsored: isAsked, asOf } = options;
       const from = addressSubject(request.ip);
       const session =
         checkoutSessionId === null
@@ -156,17 +156,17 @@ function subscribeRoute(api: Api, deps: ApiDeps): void {
       const { made, ...unsponsored } = await askSponsor(deps, isAsked, {
         ...{ purpose: 'subscribe', wallet, plan, subscriptionPda, session, address: from },
       });
-      const shown = { subscriptionPda, change: null };
+      const response = { subscriptionPda, change: null };
       // The sponsor pays the SOL, so the response has no warning about missing SOL.
       if (made !== undefined)
-        return ok({ ...made, ...shown, warnings: shortagesOf(standing).filter(isNotSol) });
+        return ok({ ...made, ...response, warnings: shortagesOf(standing).filter(isNotSol) });
       const trialHours = standing.trialHours ?? 0;
-      const what = { wallet, planId: plan.id, session, walletSends, trialHours };
-      const offer = await offerOpening(deps, opening, what);
+      const target = { wallet, planId: plan.id, session, walletSends, trialHours };
+      const offer = await offerOpening(deps, opening, target);
       return ok({
         ...offer,
         ...paidByWallet(unsponsored),
-        ...shown,
+        ...response,
         warnings: shortagesOf(standing),
       });
     },
@@ -193,13 +193,13 @@ async function offerOpening(
 ): Promise<Offer> {
   const { subscriptionPda, resumes, cancels, blockHeight } = opening;
   const purpose = 'subscribe';
-  const does = { purpose, resumes, cancels } as const;
-  const what = { wallet, planId, subscriptionPda, ...does, trialHours };
+  const effects = { purpose, resumes, cancels } as const;
+  const target = { wallet, planId, subscriptionPda, ...effects, trialHours };
   const reservations = await readReservations(parts, session, subscriptionPda);
   return parts.sql.begin(async (tx) => {
-    if (session === undefined) return offerTransaction(tx, opening, what);
+    if (session === undefined) return offerTransaction(tx, opening, target);
     await (walletSends ? reserveCustomer : refuseTaken)(tx, session, reservations);
-    const offer = await offerTransaction(tx, opening, { ...what, checkoutSessionId: session.id });
+    const offer = await offerTransaction(tx, opening, { ...target, checkoutSessionId: session.id });
     if (walletSends) await reserveOffer(tx, offer.offerId, lastHeightOfNew(blockHeight));
     return offer;
   });

@@ -188,8 +188,8 @@ function transactionsRoute(api: Api, deps: ApiDeps, pages: Pages): void {
     async (request, reply) => {
       const page = pages.read(request);
       const { id, appId } = await ownSubscription(deps, request);
-      const own = { ...anyTransaction, subscriptionId: id };
-      const rows = await listTransactions(sql, appId, own, page);
+      const filters = { ...anyTransaction, subscriptionId: id };
+      const rows = await listTransactions(sql, appId, filters, page);
       return pages.send(request, reply, await withReceipts(deps, rows));
     },
   );
@@ -265,7 +265,7 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
         if (plan === undefined) throw absent('plan');
         const { subscriptionPda, subscriberWallet: wallet, status } = subscription;
         if (!isOpenToSuspended(purpose)) await refuseSuspended(sql, { wallet, planId: plan.id });
-        const what = { wallet, planId: plan.id, subscriptionPda };
+        const target = { wallet, planId: plan.id, subscriptionPda };
         if (purpose === 'resume' && (status === 'cancelled' || status === 'expired')) {
           const [opening, { trialHours }] = await Promise.all([
             reopeningTransaction(deps, plan, wallet),
@@ -276,8 +276,8 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
           // for a sponsor.
           const isAsked = request.body?.sponsored === true;
           const unsponsored = { notSponsored: isAsked ? notSponsored('running') : null };
-          const shown = { resumes: opening.resumes, cancels: false, trialHours: trialHours ?? 0 };
-          const how = { ...what, purpose: 'subscribe', ...shown } as const;
+          const effects = { resumes: opening.resumes, cancels: false, trialHours: trialHours ?? 0 };
+          const how = { ...target, purpose: 'subscribe', ...effects } as const;
           const offer = await offerTransaction(sql, opening, how);
           return ok({ ...offer, ...paidByWallet(unsponsored) });
         }
@@ -297,7 +297,7 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
         const { notSponsored: why } = unsponsored;
         const cancelled =
           purpose === 'cancel' && (await holdsHere(deps, subscription, { unsigned, why }));
-        const offer = await offerTransaction(sql, unsigned, { ...what, purpose });
+        const offer = await offerTransaction(sql, unsigned, { ...target, purpose });
         return ok({
           ...offer,
           ...paidByWallet(unsponsored),

@@ -273,9 +273,9 @@ function cancelRoute(api: Api, deps: ApiDeps): void {
       const isForced = request.body?.mode === 'force';
       await respondOnce(deps, request, reply, 200, async () => {
         const { id } = subscription;
-        const known = isForced ? await readKnownChanges(deps.sql, deps.chain, id) : undefined;
+        const deadChanges = isForced ? await readKnownChanges(deps.sql, deps.chain, id) : undefined;
         return async (tx) => {
-          if (isForced) await forceCancel(tx, subscription, known);
+          if (isForced) await forceCancel(tx, subscription, deadChanges);
           else await requestCancel(tx, subscription);
           const row = (await findSubscription(tx, id)) ?? subscription;
           return subscriptionView(row, deps.planMinimumAmount);

@@ -33,11 +33,11 @@ export function webhookSettingsRoutes(api: Api, deps: ApiDeps): void {
     },
     async (request) => {
       const { disabled, headers, maxPerSecond } = request.body;
-      const own = headers === undefined ? undefined : headersOf(headers);
+      const newHeaders = headers === undefined ? undefined : headersOf(headers);
       const endpoint = await ownEndpoint(deps, request, request.params);
-      if (own !== undefined || maxPerSecond !== undefined)
+      if (newHeaders !== undefined || maxPerSecond !== undefined)
         await updateEndpoint(sql, endpoint.id, {
-          headers: own && sealHeaders(secretBox, own, endpoint.id),
+          headers: newHeaders && sealHeaders(secretBox, newHeaders, endpoint.id),
           maxPerSecond,
         });
       if (disabled === true) await disableEndpoint(sql, endpoint.id, 'merchant');

@@ -200,13 +200,13 @@ export function ownTermsOf(body: Static<typeof PlanInput>): OwnTerms {
   const { graceHours: grace = null, retryHours: retries = null, pastDueDays: days = null } = body;
   const { trialHours: trial = null, noticeHours: notices = null } = body;
   const { description: about = null } = body;
-  const own = {
+  const inputFields = {
     description: about,
     graceHours: grace,
     retryHours: retries,
     noticeHours: notices,
   };
-  return { ...own, pastDueDays: days, trialHours: trial };
+  return { ...inputFields, pastDueDays: days, trialHours: trial };
 }
 
 /** Throws VALIDATION_ERROR unless retryHours ascend and noticeHours descend. */
@@ -218,7 +218,7 @@ export function refuseUnordered({
   noticeHours?: readonly number[] | null | undefined;
 }): void {
   const ascends = (hours: readonly number[]) =>
-    hours.every((one, place) => place === 0 || one > (hours[place - 1] ?? 0));
+    hours.every((one, index) => index === 0 || one > (hours[index - 1] ?? 0));
   if (!ascends(delays ?? [])) throw invalidField('retryHours', 'must ascend');
   if (!ascends((notices ?? []).toReversed())) throw invalidField('noticeHours', 'must descend');
 }

@@ -97,8 +97,8 @@ export async function askSponsor(
   if ('refusal' in outcome) return { made: undefined, notSponsored: notSponsored(outcome.refusal) };
   const { transaction, offerId, minContextSlot, creditAt } = outcome.offer;
   const offer = { transaction, offerId, minContextSlot };
-  const made = { ...offer, sponsored: true, notSponsored: null };
-  return { made, notSponsored: null, creditAt };
+  const offerView = { ...offer, sponsored: true, notSponsored: null };
+  return { made: offerView, notSponsored: null, creditAt };
 }
 
 /**

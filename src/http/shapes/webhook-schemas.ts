@@ -111,8 +111,8 @@ export const settingsInput = {
  * Converts the headers of a request body to the headers of webhooks. Throws VALIDATION_ERROR for a
  * header that cannot be sent.
  */
-export function headersOf(given: Record<string, string> | null): Headers {
-  return customHeaders(given ?? {}, (name, rule) => {
+export function headersOf(headers: Record<string, string> | null): Headers {
+  return customHeaders(headers ?? {}, (name, rule) => {
     throw invalidField(`headers.${name.slice(0, 100)}`, rule);
   });
 }

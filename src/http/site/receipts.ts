@@ -131,7 +131,7 @@ function detailsOf(form: unknown): BuyerDetails {
       'Send the form of the page, as application/x-www-form-urlencoded.',
     );
   const line = (name: keyof BuyerDetails) => cleaned(form.get(name) ?? '').replaceAll('\n', ' ');
-  const given = {
+  const details = {
     name: line('name'),
     address: cleaned(form.get('address') ?? ''),
     taxId: line('taxId'),
@@ -139,10 +139,10 @@ function detailsOf(form: unknown): BuyerDetails {
   };
   const orNull = (text: string) => (text === '' ? null : text);
   return {
-    name: orNull(given.name),
-    address: orNull(given.address),
-    taxId: orNull(given.taxId),
-    note: orNull(given.note),
+    name: orNull(details.name),
+    address: orNull(details.address),
+    taxId: orNull(details.taxId),
+    note: orNull(details.note),
   };
 }
 

@@ -1,13 +1,14 @@
-// The keeper's times by its own clock (ms, where a name does not say otherwise). All rooms get them
-// from the Context, so that a keeper can be run with other ones. Times by the chain's clock are
-// rules and stand in domain/.
+// The keeper's times by its own clock (ms, where a name does not say otherwise). All parts of the
+// keeper get them from the Context, so that tests can run with shorter ones. Times by the chain's
+// clock are rules and are defined in domain/.
 import { LEASE_SECONDS } from '../../domain/collecting/settlement.ts';
 
 export const keeperTimes = {
+  /** Pauses between two turns of the loop that a field names, unless its comment says otherwise. */
   loops: {
     /** How long a stop waits for payments in flight. Another keeper takes over the others. */
     graceMs: 8000,
-    /** Between two looks whether collecting may begin, while it may not. */
+    /** Interval between two checks whether collecting may begin, while it may not. */
     heldMs: 5000,
     rentMs: 10_000,
     measuringMs: 5000,
@@ -31,6 +32,7 @@ export const keeperTimes = {
      * due through other processes.
      */
     maxWaitMs: 5000,
+    /** The shortest wait before the next claim. */
     leastWaitMs: 100,
     /**
      * Each claim continues behind the last claimed subscription, in order of due time. After this
@@ -40,10 +42,11 @@ export const keeperTimes = {
     passMs: 2000,
   },
   clocks: {
-    /** For which the readings of all endpoints are used, while they contradict nothing. */
+    /** How long the readings of all endpoints are used while none contradicts another. */
     recentMs: 10_000,
-    /** For which endpoints may contradict each other without an alarm. */
+    /** How long endpoints may contradict each other before an alert is raised. */
     disputeMs: 60_000,
+    /** Minimum time between two alerts about contradicting clocks. */
     alarmMs: 3_600_000,
   },
   closings: { pollMs: 400, resendMs: 2000, patienceMs: 20_000 },
@@ -61,7 +64,7 @@ export const keeperTimes = {
      */
     resendMs: 2000,
     resendScanMs: 500,
-    /** Until a send loop tries again after the rate limit allowed no send. */
+    /** Pause of a send loop after the rate limit allowed no send. */
     pauseMs: 200,
   },
   poll: {
@@ -101,8 +104,9 @@ export const keeperTimes = {
     idleMs: 500,
     expiryCheckMs: 2000,
     /**
-     * Between two tries to settle a transaction. While the outcome is unknown, the time doubles
-     * from `againMs` up to `latestMs`. If the transaction's data caused an error, it is `faultMs`.
+     * Interval between two tries to settle a transaction. While the outcome is unknown, the
+     * interval doubles from `againMs` up to `latestMs`. After an error in the transaction's data,
+     * it is `faultMs`.
      */
     againMs: 5000,
     latestMs: 300_000,
@@ -115,43 +119,43 @@ export const keeperTimes = {
      * if no step is due, because another keeper may have started the next pass.
      */
     maxWaitMs: 30_000,
-    /** Between two steps while the number of subscriptions is unknown. */
+    /** Interval between two steps while the number of subscriptions is unknown. */
     stepMs: 1000,
     /**
-     * Between two steps of a late sweep. Without this wait, the sweep would delay the collecting of
-     * payments.
+     * Pause between two steps of a late sweep. Without this pause, the sweep would delay the
+     * collecting of payments.
      */
     catchUpMs: 50,
   },
-  /** When plans are read. These reads find changes that the streams missed. */
+  /** Intervals at which plans are read. These reads find changes that the streams missed. */
   plans: { everySeconds: 3600, blockedSeconds: 300, pendingAgeSeconds: 10 },
   unregistered: {
-    /** Between two reads of addresses from the database. */
+    /** Interval between two reads of addresses from the database. */
     everyMs: 300_000,
-    /** Least time between two starts of a listing of all plans' accounts. */
+    /** Minimum time between two starts of a listing of all plans' accounts. */
     lapMs: 3_600_000,
   },
   /** If no check of the streams was complete for this time, the sweep starts as after a loss. */
   streams: { maxUncheckedMs: 3_600_000 },
   /**
-   * Between two reads of a sufficient balance of SOL, while payments are in flight and while none
-   * are. A low balance is read at every check.
+   * Intervals between two reads of a sufficient balance of SOL: `spendingMs` while payments are in
+   * flight, else `idleMs`. A low balance is read at every check.
    */
   balance: { spendingMs: 60_000, idleMs: 300_000 },
   sponsor: {
     followingMs: 250,
     idleMs: 5000,
     /**
-     * Between two looks for offers to decide about, for `putOffForMs` after this keeper has put one
-     * off.
+     * Interval at which a keeper looks for offers again after it has postponed one, for
+     * `putOffForMs`.
      */
     putOffMs: 1000,
     putOffForMs: 60_000,
     orphansMs: 3000,
     lapseMs: 30_000,
     /**
-     * In place of those above. The stream does not report the landing of these transactions, and a
-     * page shows their progress: they are polled in every turn until they are confirmed.
+     * Replaces the poll times above. The stream does not report the landing of these transactions,
+     * and a page shows their progress, so they are polled in every turn until they are confirmed.
      */
     poll: { soonestMs: 0, latestMs: 1000, streamedMs: 0, landedMs: 15_000 },
     settle: { expiryCheckMs: 2000, againMs: 1000, latestMs: 10_000, renewMs: 3000 },

@@ -179,7 +179,7 @@ async function findChanged(
   const addresses = [...new Set(changing.flatMap((row) => row.changeAddresses))];
   const { accounts } = await rpc.getMultipleAccounts(addresses);
   const live = new Set(
-    addresses.filter((_, place) => liveSubscriptionIn(accounts[place] ?? null, programId) !== null),
+    addresses.filter((_, index) => liveSubscriptionIn(accounts[index] ?? null, programId) !== null),
   );
   return changing
     .filter((row) => row.changeAddresses.some((address) => live.has(address)))
@@ -231,12 +231,13 @@ async function resultOf(
   history: PullHistory | undefined,
 ): Promise<LookupResult> {
   if (history === undefined) return { tooMany: true };
-  const ours = history.pulls.filter(({ source }) => source === 'keeper');
-  const signatures = ours.map(({ signature }) => signature);
+  const ownPulls = history.pulls.filter(({ source }) => source === 'keeper');
+  const signatures = ownPulls.map(({ signature }) => signature);
   const attempted = await readAttempted(sql, subscriptionPda, signatures);
   const pulls = history.pulls.map((pull) => ({
     ...{ ...pull, recorded: false, isPeriodPaid: false },
-    // What an attempt pulls is recorded with its end, whichever registration it is for.
+    // The pull of an attempt is recorded when the attempt ends, for whichever registration it was
+    // signed.
     ...(!attempted.has(pull.signature) && { committedAt: null }),
   }));
   return history.unreadable.length > 0 ? { pulls, unreadable: true } : { pulls };
@@ -276,22 +277,22 @@ async function findDoubted(
       .filter((name) => view[name] === null)
       .map((name) => ({ id: row.id, name, address: addressesOf(row, programId)[name] }));
   });
-  const ended = await doubtEnded(context, rows, snapshot, closed);
-  if (missing.length === 0) return ended;
-  const gone = await absence.gone([...new Set(missing.map(({ address }) => address))]);
+  const doubtedEnded = await doubtEnded(context, rows, snapshot, closed);
+  if (missing.length === 0) return doubtedEnded;
+  const goneAccounts = await absence.gone([...new Set(missing.map(({ address }) => address))]);
   const isEnding = (name: string) => (ENDING as readonly string[]).includes(name);
   const doubted = missing
-    .filter(({ address }) => !gone.has(address))
+    .filter(({ address }) => !goneAccounts.has(address))
     .map(({ id, name }): LookupEntry => [
       id,
       isEnding(name) ? { absenceDoubted: true } : { receiverDoubted: true },
     ]);
-  return [...doubted, ...ended];
+  return [...doubted, ...doubtedEnded];
 }
 
 /**
- * Does the same for ended subscriptions. Nothing but the account is asked for, of every endpoint.
- * That many ended subscriptions lose their accounts is normal, so it raises no alarm.
+ * Finds ended subscriptions whose account may still exist at another endpoint. Every endpoint is
+ * asked, but no alert is raised, because ended subscriptions often lose their accounts.
  */
 async function doubtEnded(
   { rpc }: Context,

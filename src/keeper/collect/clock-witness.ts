@@ -1,8 +1,8 @@
 // A wrong clock of one endpoint could move a payment into the period before or after its own. The
 // program limits the sum of a period, so this is harmless if that period has no room for the
 // payment. A wrong clock could also end a wait too early. A payment that is at risk is signed only
-// if no endpoint contradicts the clock that it was decided by, and not so near the start of its
-// period that a clock which none contradicts could be ahead of it. window.ts guards the end.
+// if (1) no endpoint contradicts the clock used, and (2) its period began longer ago than a clock
+// error that no endpoint contradicts. window.ts guards the end of the period.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds } from '../../chain/program/period.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
@@ -23,14 +23,14 @@ import { alarm } from '../track/reports.ts';
 /** Maximum difference (s) between the clocks of two endpoints. */
 const MAX_SECONDS_OFF = 30;
 /**
- * Seconds after a boundary by which it is past on the chain too: by MAX_SECONDS_OFF a clock may be
- * ahead, and by 10 s the readings of the others may be older (times.clocks.recentMs).
+ * Safety margin (s) after a boundary: MAX_SECONDS_OFF for a clock that is ahead, and 10 s for older
+ * readings of other endpoints (times.clocks.recentMs).
  */
 const OPENING_SECONDS = 40n;
 
 /**
- * Compares a clock with the clocks of all endpoints that respond, or with the newest block of one
- * that does not return its clock. An endpoint whose clock is not believed
+ * Compares a clock with the clocks of all endpoints that respond. If an endpoint does not return
+ * its clock, its newest block is used. An endpoint whose clock is not believed
  * (chain/rpc/trusted-clock.ts) counts as one that does not respond.
  */
 export class ClockWitness {
@@ -44,7 +44,7 @@ export class ClockWitness {
     this.#parts = parts;
   }
 
-  /** Whether one endpoint is configured, which none can contradict. */
+  /** Whether only one endpoint is configured, so that no other can contradict it. */
   get isAlone(): boolean {
     return this.#parts.rpc.endpoints() === 1;
   }
@@ -95,10 +95,11 @@ async function readClocks(rpc: Pick<Rpc, 'getTimesEverywhere'>): Promise<number[
 }
 
 /**
- * Whether a wrong clock does harm to the payment. (1) It is below the plan's whole amount, so it
- * may fit beside another pull of any period. (2) The account's period before has room, and the
- * program books a pull there if a clock was ahead: after a trial, a period that was paid with
- * credit, or one without a keeper. (3) It waits for the wallet's own registration.
+ * Whether a wrong clock could harm the payment: (1) The payment is below the plan's whole amount,
+ * so it may fit beside another pull of any period. (2) The account's previous period has room, so
+ * the program would book the pull there if a clock was ahead. This happens after a trial, a period
+ * that was paid with credit, or a period without a keeper. (3) The payment waits for the wallet's
+ * own registration.
  */
 function isAtRisk(
   { amounts: { gross }, periodStart }: Collectable,
@@ -113,9 +114,9 @@ function isAtRisk(
 }
 
 /**
- * The time (Unix seconds) from which a payment is in its period on the chain, and after the trial,
- * by any clock that is believed. Null where it cannot be too early: the account is in that period
- * already, or its period before has no room for the payment, so the program refuses it there.
+ * The time (Unix seconds) from which the payment is in its period, and after the trial, by every
+ * believed clock. Null if the payment cannot be too early, because the account is already in that
+ * period, or its previous period has no room for the payment.
  */
 function safeFrom(
   { amounts: { gross }, periodStart }: Collectable,
@@ -132,10 +133,10 @@ function safeFrom(
 }
 
 /**
- * Puts off the payments that are at risk: (1) those that could land before their period or before
- * the trial's end, for OPENING_SECONDS, unless a single endpoint is configured; (2) those whose
- * clock an endpoint contradicts, which counts as a failure of the keeper. The clocks are read only
- * for payments at risk. `viewOf` returns the accounts that a payment was decided from.
+ * Postpones the payments that are at risk: (1) by OPENING_SECONDS, those that could land before
+ * their period or before the end of the trial, unless a single endpoint is configured; (2) those
+ * whose clock an endpoint contradicts, which counts as a keeper failure. The clocks are read only
+ * for payments at risk. `viewOf` returns the accounts from which a payment was decided.
  */
 export async function withWitnessedClock<Row extends KeeperSubscription>(
   witness: ClockWitness,

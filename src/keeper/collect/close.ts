@@ -64,15 +64,15 @@ export async function closeAccounts(
   const { accounts } = await rpc.getMultipleAccounts(rows.map((row) => row.subscriptionPda));
   const { blockhash } = await rpc.getLatestBlockhash();
   const price = await fees.price();
-  const own = rows.flatMap((row, place) => {
+  const closable = rows.flatMap((row, index) => {
     // Only the wallet that paid the rent may close the account.
-    const payer = subscriptionIn(accounts[place] ?? null, programId)?.payer ?? '';
+    const payer = subscriptionIn(accounts[index] ?? null, programId)?.payer ?? '';
     const keypair = keypairs.get(payer);
     return keypair === undefined ? [] : [{ row, keypair }];
   });
-  const addresses = own.map(({ row }) => row.subscriptionPda);
+  const addresses = closable.map(({ row }) => row.subscriptionPda);
   const claimed = await mayClose(context, addresses, price);
-  let open = own.flatMap(({ row, keypair }) => {
+  let open = closable.flatMap(({ row, keypair }) => {
     const { planPda: plan, subscriptionPda: subscription } = row;
     if (!claimed.has(subscription)) return [];
     const close = revokeDelegation(programId, { authority: keypair.address, plan, subscription });
@@ -86,8 +86,9 @@ export async function closeAccounts(
     // A failed send is ignored, because only the status of the signature shows whether the account
     // was closed.
     await Promise.allSettled(due.map(({ bytes }) => rpc.sendTransaction(bytes)));
-    // The endpoint that is polled may lack a closing that landed, so the last poll asks all. A
-    // closing that no endpoint has is not taken for dead: its account is read again a day later.
+    // The endpoint that is polled may lack a closing that landed, so the last poll asks all
+    // endpoints. A closing that no endpoint has does not count as dead; its account is read again a
+    // day later.
     const everywhere = performance.now() + pollMs >= deadline;
     await pollStatuses(rpc, open, { everywhere });
     open = open.filter(({ row, signature, status }) => {

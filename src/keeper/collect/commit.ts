@@ -100,15 +100,18 @@ interface Signing {
 
 type Row = KeeperSubscriptionForEvents;
 
-/** What is signed and written of one batch. The rows are settled in several transactions. */
+/**
+ * Signs and writes one batch. The rows are settled in several transactions, whose results add up
+ * here.
+ */
 class BatchSettlement {
   readonly #context: Context;
   readonly #signing: Signing;
   readonly #lease: Lease;
-  readonly #found: Found;
-  /** By subscription id. Those of a row that was read again may be more than were claimed. */
+  readonly #found: BatchReads;
+  /** Number of notices at the claim, by subscription id. A row that is read again may have more. */
   readonly #claimedNotices: ReadonlyMap<string, number>;
-  /** Read once, for the first rows with a payment. */
+  /** Terms for signing. Read when the batch has its first payment. */
   #terms: SigningTerms | undefined;
   /** Payments that were signed and written to Postgres. */
   readonly payments: InFlightPayment[] = [];
@@ -119,7 +122,7 @@ class BatchSettlement {
     context: Context,
     signing: Signing,
     lease: Lease,
-    { batch, found }: { batch: readonly Row[]; found: Found },
+    { batch, found }: { batch: readonly Row[]; found: BatchReads },
   ) {
     this.#context = context;
     this.#signing = signing;
@@ -128,17 +131,17 @@ class BatchSettlement {
     this.#claimedNotices = new Map(batch.map(({ id, notices }) => [id, notices]));
   }
 
-  /** Decides about the rows with the pulls that are booked by now, and signs what is due. */
+  /** Decides about the rows with the pulls that are recorded by now, and signs the due payments. */
   async assess(
     rows: readonly Row[],
     books: Books,
   ): Promise<(ClaimedAssessment & { decision: Decision })[]> {
     const { snapshot, decide, isStopped } = this.#found;
-    const alone = rows
+    const decisions = rows
       .map((row) => ({ row, decision: decide(row, books) }))
       .filter(({ row, decision }) => !isStopped(row, decision));
     const viewOf = (row: KeeperSubscription) => snapshot.of(row);
-    const timely = await withWitnessedClock(this.#signing.clocks, alone, viewOf);
+    const timely = await withWitnessedClock(this.#signing.clocks, decisions, viewOf);
     const decided = withinFunds(timely, this.payments, viewOf);
     const attempts = await this.#sign(decided);
     const simulated = await afterSimulation(this.#context, decided, snapshot, attempts);
@@ -163,7 +166,7 @@ class BatchSettlement {
     return terms && attemptsOf(signer.sign(due, terms), terms, this.#found.snapshot.slot);
   }
 
-  /** Takes over what one transaction has written. */
+  /** Adds what one database transaction has written. */
   record(settled: Settled<ClaimedAssessment & { decision: Decision }>): void {
     this.#context.deliveries.notify(settled.queued);
     for (const one of settled.written) {
@@ -207,16 +210,16 @@ async function read(
   const isStopped = (row: KeeperSubscriptionForEvents, decision: Decision | undefined) =>
     decision !== undefined && isBraked(brake, decision, row);
   const decide = (row: KeeperSubscriptionForEvents, books: Books) => {
-    const known = lookups.get(row.id);
+    const lookup = lookups.get(row.id);
     // A decision that used lookup results is repeated, because the database may have recorded more
     // pulls since. A decision without lookup results is still valid.
-    const earlier = known === undefined ? decisions.get(row) : undefined;
-    return earlier ?? assess(context, row, snapshot, withBooks(known, row, books));
+    const earlier = lookup === undefined ? decisions.get(row) : undefined;
+    return earlier ?? assess(context, row, snapshot, withBooks(lookup, row, books));
   };
   return { snapshot, decisions, decide, timeline: brake.timeline, isStopped };
 }
 
-type Found = Awaited<ReturnType<typeof read>>;
+type BatchReads = Awaited<ReturnType<typeof read>>;
 
 type NewAttempt = NonNullable<ClaimedAssessment['attempt']>;
 

@@ -27,9 +27,9 @@ export function withinFunds<Row extends KeeperSubscription>(
   signed: readonly Pick<InFlightPayment, 'row' | 'attempt'>[],
   viewOf: (row: Row) => View,
 ): Decided<Row>[] {
-  const taken = new Map<string, bigint>();
+  const spentByWallet = new Map<string, bigint>();
   const take = (wallet: string, gross: bigint) =>
-    taken.set(wallet, (taken.get(wallet) ?? 0n) + gross);
+    spentByWallet.set(wallet, (spentByWallet.get(wallet) ?? 0n) + gross);
   for (const { row, attempt } of signed) take(row.subscriberWallet, attempt.amountGross);
   return decided.map((one) => {
     const { row, decision } = one;
@@ -37,7 +37,7 @@ export function withinFunds<Row extends KeeperSubscription>(
     const view = viewOf(row);
     if (collect === undefined || view instanceof Error) return one;
     const { amount = 0n, delegatedAmount = 0n } = view.subscriberTokens ?? {};
-    const all = (taken.get(row.subscriberWallet) ?? 0n) + collect.amounts.gross;
+    const all = (spentByWallet.get(row.subscriberWallet) ?? 0n) + collect.amounts.gross;
     if (all > amount || all > delegatedAmount)
       return {
         row,

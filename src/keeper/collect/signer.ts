@@ -42,7 +42,7 @@ interface Due {
   readonly collect: Collectable;
 }
 
-type Packed = Due & { readonly part: Part; readonly alone: boolean };
+type Packable = Due & { readonly part: Part; readonly needsOwnTransaction: boolean };
 
 /**
  * Dependencies of the signer: the RPC client, the fees, the addresses of program and mint, and the
@@ -116,7 +116,7 @@ export class Signer {
   sign(
     batch: readonly Due[],
     terms: SigningTerms,
-  ): { payments: Packed[]; signed: SignedTransaction }[] {
+  ): { payments: Packable[]; signed: SignedTransaction }[] {
     const { version } = terms;
     const payments = batch
       .map((one) => this.#packed(one))
@@ -137,8 +137,8 @@ export class Signer {
     );
   }
 
-  #packed(one: Due): Packed {
-    const { row, collect } = one;
+  #packed(payment: Due): Packable {
+    const { row, collect } = payment;
     const { programId, mint } = this.#parts;
     const collection: Collection = {
       programId,
@@ -152,13 +152,17 @@ export class Signer {
       net: collect.amounts.net,
       fee: collect.amounts.fee,
     };
-    const computeUnits = this.#fees.units(this.#shapeOf(one));
+    const computeUnits = this.#fees.units(this.#shapeOf(payment));
     const part = paymentPart(collection, { computeUnits, loadedDataBytes: OWN_DATA_BYTES });
-    return { ...one, part, alone: collect.isDoubted || row.failedPacks >= MAX_FAILED_PACKS };
+    return {
+      ...payment,
+      part,
+      needsOwnTransaction: collect.isDoubted || row.failedPacks >= MAX_FAILED_PACKS,
+    };
   }
 
   #sign(
-    pack: readonly Packed[],
+    pack: readonly Packable[],
     keeper: string,
     { version, blockhash, price }: SigningTerms,
   ): SignedTransaction {

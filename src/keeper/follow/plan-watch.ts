@@ -84,7 +84,7 @@ async function update(
   absence.read(plans.length);
   const now = unixSeconds(await clock.now());
   const missing: PlanRow[] = [];
-  for (const [place, plan] of plans.entries()) {
+  for (const [index, plan] of plans.entries()) {
     if (plan.observedSlot > slot) {
       metrics.alerts.inc({ reason: 'slot_not_reached' });
       log.error(
@@ -95,7 +95,7 @@ async function update(
     }
     let account: PlanAccount | null;
     try {
-      account = planIn(accounts[place] ?? null, programId);
+      account = planIn(accounts[index] ?? null, programId);
     } catch (error) {
       if (!(error instanceof ChainDataError)) throw error;
       log.warn({ plan: plan.id, reason: error.message }, 'plan account undecodable');
@@ -104,10 +104,10 @@ async function update(
     if (account === null && plan.status !== 'pending') missing.push(plan);
     else await record(context, plan, account, { now, slot });
   }
-  const gone = await absence.gone(missing.map(({ planPda }) => planPda));
-  const doubted = missing.filter(({ planPda }) => !gone.has(planPda));
+  const gonePlans = await absence.gone(missing.map(({ planPda }) => planPda));
+  const doubted = missing.filter(({ planPda }) => !gonePlans.has(planPda));
   for (const plan of missing)
-    if (gone.has(plan.planPda)) await record(context, plan, null, { now, slot });
+    if (gonePlans.has(plan.planPda)) await record(context, plan, null, { now, slot });
   if (doubted.length > 0)
     await putOffPlans(
       sql,
@@ -160,8 +160,8 @@ async function recheckBlocked(
     plans.map(({ planPda }) => planPda),
   );
   const isLive = new Set(live.map(({ id }) => id));
-  for (const [place, plan] of plans.entries()) {
-    const view = viewOf(context, accounts[place]?.accounts ?? []);
+  for (const [index, plan] of plans.entries()) {
+    const view = viewOf(context, accounts[index]?.accounts ?? []);
     const parties = { keepers: rules.keepers, merchant: plan.owner, mint: plan.mint };
     const isFree = view !== undefined && view.plan !== null && !planObstacle(view, 1n, parties);
     if (isLive.has(plan.id) && !isFree) continue;

@@ -64,8 +64,8 @@ class PendingNotifications {
    */
   addOlder(older: PendingNotifications): void {
     for (const name of ['subscriptions', 'wallets', 'planPdas', 'transactions'] as const) {
-      const own = this[name] as Map<string, unknown>;
-      for (const [key, value] of older[name]) if (!own.has(key)) own.set(key, value);
+      const pending = this[name] as Map<string, unknown>;
+      for (const [key, value] of older[name]) if (!pending.has(key)) pending.set(key, value);
     }
   }
 }

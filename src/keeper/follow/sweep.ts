@@ -131,15 +131,15 @@ export class Sweep {
     clock.observe(snapshot.now);
     absence.read(rows.length);
     const isChanged = (row: KeeperSubscription) => hasChanged(row, snapshot.of(row), rules);
-    const seen = rows.filter(isChanged).map(({ id }) => id);
-    if (seen.length === 0) return;
+    const changedIds = rows.filter(isChanged).map(({ id }) => id);
+    if (changedIds.length === 0) return;
     // Most changes come from payments in flight. These changes are left out here, because the
     // keeper records them when the payments are final. The rows are read again, because a payment
     // may have been settled since the first read.
     const underWay = new Map(
-      (await readUnderWay(sql, seen)).map((one) => [one.subscriptionId, one]),
+      (await readUnderWay(sql, changedIds)).map((one) => [one.subscriptionId, one]),
     );
-    const again = await readSubscriptions(sql, seen);
+    const again = await readSubscriptions(sql, changedIds);
     const changed = again
       .filter((row) => {
         const view = snapshot.of(row);

@@ -43,14 +43,14 @@ const MAX_READ = 1000;
  */
 const MAX_PENDING = 10_000;
 
-/** What shows that an account is live. */
+/** A report that an account is live. */
 interface Sighting {
   readonly slot: bigint;
   /** Undefined if only the address is known. */
   readonly identity?: AccountIdentity | undefined;
 }
 
-interface Seen {
+interface LiveAccount {
   readonly address: string;
   readonly account: SubscriptionAccount;
 }
@@ -92,8 +92,8 @@ export class Unregistered {
   }
 
   /**
-   * Called after a stream was interrupted. The next turn reads addresses from the database, those
-   * that were put off too. Listing the accounts of all plans becomes due.
+   * Called after a stream was interrupted. The next turn reads addresses from the database,
+   * including those that were put off. Listing the accounts of all plans becomes due.
    */
   gap(): void {
     this.#readAt = -Infinity;
@@ -115,8 +115,8 @@ export class Unregistered {
     try {
       if (isDue) {
         this.#readAt = performance.now();
-        const asked = { limit: MAX_READ, again: this.#readsAgain };
-        awaited = await takeAwaited(this.#context.sql, asked);
+        const options = { limit: MAX_READ, again: this.#readsAgain };
+        awaited = await takeAwaited(this.#context.sql, options);
         for (const address of awaited) if (!taken.has(address)) taken.set(address, { slot: 0n });
         this.#readsAgain = false;
       }
@@ -167,7 +167,7 @@ export class Unregistered {
     }
   }
 
-  /** Reads the accounts. Returns the addresses at which a live one has a live registration. */
+  /** Reads the accounts. Returns the addresses whose live account has a live registration. */
   async #read(taken: ReadonlyMap<string, Sighting>): Promise<Set<string>> {
     const { sql, rpc, programId } = this.#context;
     const newest = await findNewestRegistrations(sql, [...taken.keys()]);
@@ -182,8 +182,8 @@ export class Unregistered {
       addresses.length === 0
         ? { accounts: [] }
         : await rpc.getMultipleAccounts(addresses, { minSlot });
-    const live = addresses.flatMap((address, place): Seen[] => {
-      const account = liveSubscriptionIn(accounts[place] ?? null, programId);
+    const live = addresses.flatMap((address, index): LiveAccount[] => {
+      const account = liveSubscriptionIn(accounts[index] ?? null, programId);
       if (account === null) return [];
       if (!isKnown(address, account)) return [{ address, account }];
       registered.add(address);
@@ -197,7 +197,10 @@ export class Unregistered {
     return registered;
   }
 
-  async #register(live: readonly Seen[], taken: ReadonlyMap<string, Sighting>): Promise<void> {
+  async #register(
+    live: readonly LiveAccount[],
+    taken: ReadonlyMap<string, Sighting>,
+  ): Promise<void> {
     const { sql, rpc, log, rules } = this.#context;
     if (live.length === 0) return;
     const plans = new Map(
@@ -239,13 +242,13 @@ export class Unregistered {
     for (const some of chunks(others, ACCOUNTS_AT_ONCE)) {
       const answers = await rpc.getAccountsEverywhere(some, { commitment: 'finalized' });
       if (!isWitnessed(rpc, currentOf(answers).length)) continue;
-      const isLive = (place: number) =>
+      const isLive = (index: number) =>
         answers.some(
-          ({ accounts }) => liveSubscriptionIn(accounts[place] ?? null, programId) !== null,
+          ({ accounts }) => liveSubscriptionIn(accounts[index] ?? null, programId) !== null,
         );
       await giveUpOffers(
         sql,
-        some.filter((_, place) => !isLive(place)),
+        some.filter((_, index) => !isLive(index)),
       );
     }
   }
@@ -253,11 +256,11 @@ export class Unregistered {
   /**
    * Removes ended subscriptions to plans that take no new subscriptions from the merchants' lists.
    */
-  async #leave(closed: readonly Seen[]): Promise<void> {
+  async #leave(closed: readonly LiveAccount[]): Promise<void> {
     const { sql } = this.#context;
     const accounts = closed.map(({ address, account }) => ({ address, identity: account }));
-    const wanted = new Set(await withoutKnown(sql, accounts));
-    const others = accounts.filter(({ address }) => !wanted.has(address));
+    const stillWanted = new Set(await withoutKnown(sql, accounts));
+    const others = accounts.filter(({ address }) => !stillWanted.has(address));
     await deleteUnregistered(
       sql,
       others.map(({ address }) => address),

@@ -201,8 +201,8 @@ export class History {
     const unknown = await findMissing(sql, signatures);
     for (const some of chunks([...unknown], AT_ONCE)) {
       const plans = await Promise.all(some.map((signature) => this.#plansOf(keeper, signature)));
-      for (const [place, signature] of some.entries())
-        if (await hasPlan(sql, plans[place] ?? [])) return { signature, keeper };
+      for (const [index, signature] of some.entries())
+        if (await hasPlan(sql, plans[index] ?? [])) return { signature, keeper };
     }
     return undefined;
   }

@@ -143,8 +143,8 @@ export async function examineAccounts(
   };
   if (faults.program !== undefined || faults.token !== undefined)
     return { ...faults, treasuries: [] };
-  const treasuries = wallets.map(async (wallet, place) => {
-    const fault = await treasuryFault(rpc, mint, wallet, receiving[place] ?? null);
+  const treasuries = wallets.map(async (wallet, index) => {
+    const fault = await treasuryFault(rpc, mint, wallet, receiving[index] ?? null);
     return { wallet, fault };
   });
   return { ...faults, treasuries: await Promise.all(treasuries) };

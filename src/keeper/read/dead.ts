@@ -1,5 +1,5 @@
 // Finds signed attempts that can never land. chain/rpc/landing.ts judges each transaction; this
-// file tells how many endpoints have to agree about a payment.
+// file decides how many endpoints have to agree about a payment.
 import { BLOCKHASH_LIFE } from '../../chain/rpc/blocks.ts';
 import { lifetimeKey, witnessExpiry } from '../../chain/rpc/expiry.ts';
 import { judgeLandings, type Landing, type Sought } from '../../chain/rpc/landing.ts';
@@ -39,8 +39,9 @@ export async function findExpired(
 }
 
 /**
- * Returns a signed transaction as one whose outcome is sought. If an older release did not store
- * the slot of its blockhash, histories must reach back to its block height: slots run ahead of it.
+ * Returns a stored transaction in the form that landing.ts judges. If an older release did not
+ * store the slot of its blockhash, histories must reach back to its block height, because slot
+ * numbers are higher than block heights.
  */
 export const soughtOf = (signed: SignedWith, needsTwo: boolean): Sought => ({
   signature: signed.signature,
@@ -61,12 +62,12 @@ interface Mortal {
  */
 export const fitsBeside = (gross: bigint, { amount }: Mortal['row']): boolean => gross < amount;
 
-/** The attempts of a batch that ended without a sign of their transaction. */
+/** The result of judging a batch of attempts whose transactions no endpoint had reported. */
 export interface Dead<T> {
   /** Attempts that can never land. */
   readonly dead: readonly T[];
   /**
-   * Attempts that no endpoint has, whose histories do not prove that they did not land. Two
+   * Attempts that no endpoint has, but whose histories do not prove that they did not land. Two
    * endpoints (or the only one) have answered.
    */
   readonly unproven: readonly T[];
@@ -91,16 +92,17 @@ export async function findDead<T extends Mortal>(
     ...soughtOf(one.attempt, fitsBeside(one.attempt.amountGross, one.row)),
   }));
   const judged = [...(await judgeLandings(rpc, sought))];
-  const seen = judged.flatMap(([{ signature }, { status }]): [string, SignatureStatus][] =>
-    status === null ? [] : [[signature, status]],
+  const statusEntries = judged.flatMap(
+    ([{ signature }, { status }]): [string, SignatureStatus][] =>
+      status === null ? [] : [[signature, status]],
   );
-  const those = (holds: (landing: Landing) => boolean) =>
+  const transactionsWhere = (holds: (landing: Landing) => boolean) =>
     judged.filter(([, landing]) => holds(landing)).map(([{ one }]) => one);
   return {
-    dead: those(({ verdict }) => verdict === 'dead'),
-    unproven: those(({ verdict, isAnswered }) => verdict === 'unknown' && isAnswered),
+    dead: transactionsWhere(({ verdict }) => verdict === 'dead'),
+    unproven: transactionsWhere(({ verdict, isAnswered }) => verdict === 'unknown' && isAnswered),
     slot: newestSlot(judged.map(([, { expiredAt }]) => expiredAt ?? 0n)),
     landings: new Map(judged.map(([{ one }, landing]) => [one, landing])),
-    seen: new Map(seen),
+    seen: new Map(statusEntries),
   };
 }

@@ -58,8 +58,8 @@ export function landedPull(
 }
 
 /**
- * Returns a pull from an on-chain event with the fee, net amount and source of the stored attempt.
- * These values of the event can be wrong: the fee is missing if the merchant is the treasury, and
+ * Returns `pull` with the fee, net amount and source of the stored attempt. In a pull from an
+ * on-chain event these values can be wrong: the fee is missing if the merchant is the treasury, and
  * the source is wrong if this process does not know the keeper wallet.
  */
 export const asSigned = (

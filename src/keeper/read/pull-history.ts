@@ -171,9 +171,9 @@ export async function pullOfLanded(
   { view, at }: { view: View; at: bigint | null },
 ): Promise<Pull | undefined> {
   const account = view instanceof Error ? null : registeredAccount(row, view.subscription);
-  const seen = { view, account, at };
+  const stateAfter = { view, account, at };
   if (periodEnd !== null) {
-    const pull = landedPull(attempt, seen, periodEnd);
+    const pull = landedPull(attempt, stateAfter, periodEnd);
     if (pull !== undefined) return pull;
   }
   const found = await readListed(context.rpc, attempt.signature);
@@ -185,5 +185,5 @@ export async function pullOfLanded(
   }
   const unreadable = 'unreadable' in found ? found.unreadable : 'undecodable';
   context.reportUnreadable([{ signature: attempt.signature, unreadable }]);
-  return landedPull(attempt, seen);
+  return landedPull(attempt, stateAfter);
 }

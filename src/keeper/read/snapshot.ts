@@ -54,14 +54,14 @@ export async function readSnapshot(
   rows: readonly KeeperSubscription[],
   { periodsOnly = () => false, slotOf = () => 0n, ...options }: SnapshotOptions = {},
 ): Promise<Snapshot> {
-  const wanted = rows.map((row) => {
+  const addressLists = rows.map((row) => {
     if (periodsOnly(row)) return [CLOCK_SYSVAR, row.subscriptionPda, row.planPda];
     const receivers = backupsOf(row, treasuries).map(({ address }) => address);
     return [CLOCK_SYSVAR, ...Object.values(addressesOf(row, programId)), ...receivers];
   });
   // If there are no rows, only the Clock sysvar is read.
   const groups = await readReachable(rpc, rows.map(slotOf), options, (as) =>
-    readAccountGroups(rpc, wanted.length === 0 ? [[CLOCK_SYSVAR]] : wanted, as),
+    readAccountGroups(rpc, addressLists.length === 0 ? [[CLOCK_SYSVAR]] : addressLists, as),
   );
   // Subscriptions that are read in one request share plan and receiver accounts, so each account is
   // decoded once.
@@ -73,13 +73,13 @@ export async function readSnapshot(
   };
   const views = new Map<string, View>();
   const nows: bigint[] = [];
-  for (const [place, { slot, accounts }] of groups.entries()) {
+  for (const [index, { slot, accounts }] of groups.entries()) {
     const [clock = null, ...others] = accounts;
     const now = once(clock, clockIn);
     nows.push(now);
-    const row = rows[place];
+    const row = rows[index];
     if (row === undefined) continue;
-    const authority = wanted[place]?.[AUTHORITY] ?? '';
+    const authority = addressLists[index]?.[AUTHORITY] ?? '';
     const backups = backupsOf(row, treasuries).map(({ wallet }) => wallet);
     views.set(keyOf(row), viewOf(others, programId, { slot, now, authority, backups, once }));
   }
@@ -141,9 +141,9 @@ function viewOf(
       subscriberTokens: once(subscriberTokens, tokenAccountIn),
       merchantTokens: once(merchantTokens, tokenAccountIn),
       treasuryTokens: once(treasuryTokens, tokenAccountIn),
-      backupTreasuries: backups.map((wallet, place) => ({
+      backupTreasuries: backups.map((wallet, index) => ({
         wallet,
-        tokens: once(others[place] ?? null, tokenAccountIn),
+        tokens: once(others[index] ?? null, tokenAccountIn),
       })),
     };
   } catch (error) {

@@ -203,7 +203,7 @@ async function judge(
     return { refusal: 'changed' };
   if (merchant?.sponsorship === 'off' && !isLeaving(purpose)) return { refusal: 'app_off' };
   const plan = offer.planId === null ? null : ((await findPlan(sql, offer.planId)) ?? null);
-  // The wallet has handed it over in time, but the subscription has ended since.
+  // The wallet handed the transaction over in time, but the subscription has ended since.
   const { subscriptionPda, createdAt: offeredAt } = offer;
   if (purpose === 'resume' && !(await isResumable(sql, { subscriptionPda, offeredAt })))
     return { refusal: 'nothing_to_do' };
@@ -228,8 +228,8 @@ async function judge(
   const discount = session ?? NO_DISCOUNT;
   const trialHours = plan === null ? null : offeredTrial(plan, session);
   const terms = { discount, trialHours, feeBps, minimumAmount };
-  const asked = { purpose, wallet, sponsor, plan, withdraws, ...terms, change: changed };
-  const built = buildSponsored(network, asked, view);
+  const request = { purpose, wallet, sponsor, plan, withdraws, ...terms, change: changed };
+  const built = buildSponsored(network, request, view);
   if ('refusal' in built) return built;
   const message = sponsoredMessage({ sponsor, wallet }, built.instructions, {
     blockhash: signed.blockhash,
@@ -309,7 +309,7 @@ async function commitSponsored(
   const { signature, bytes: transaction } = signAsSponsor(keypair, signed);
   const fee = maxFeeOf(offer);
   const reserved = fee + authorityRent + subscriptionRent;
-  const one: Unreserved = {
+  const sponsorship: Unreserved = {
     ...termsOf(offer, terms.merchant),
     claimId,
     signature,
@@ -336,7 +336,7 @@ async function commitSponsored(
     const refusal = stoppedBy(await lockBrake(tx, [terms.parties]), parts);
     if (refusal !== undefined) throw new NotCommitted(refusal === 'wait' ? undefined : refusal);
     if (!(await locksCredit(tx, offer, built.payment?.creditSpent))) throw new NotCommitted();
-    await reserve(tx, limits, one, money);
+    await reserve(tx, limits, sponsorship, money);
   });
   log.info({ offer: offer.id, signature, reserved }, 'sponsored transaction committed');
 }
@@ -353,9 +353,9 @@ async function locksCredit(
   creditSpent = 0n,
 ): Promise<boolean> {
   if (replaces === null || creditAt === null) return true;
-  const taken = await takeOver(tx, { id: replaces, when: 'now', at: unixSeconds(creditAt) });
+  const takenOver = await takeOver(tx, { id: replaces, when: 'now', at: unixSeconds(creditAt) });
   if (!(await creditsAddUp(tx, replaces))) throw new NotCommitted('changed');
-  return taken !== undefined && taken.credit >= creditSpent;
+  return takenOver !== undefined && takenOver.credit >= creditSpent;
 }
 
 /**
@@ -381,15 +381,15 @@ type Unreserved = Omit<NewSponsorship, 'merchantIsNew'>;
 async function reserve(
   tx: Transaction,
   limits: SponsorLimits,
-  one: Unreserved,
+  sponsorship: Unreserved,
   money: Parameters<typeof overBudget>[2],
 ): Promise<void> {
   await lockSponsoring(tx);
-  const usage = await readSponsorUsage(tx, one);
+  const usage = await readSponsorUsage(tx, sponsorship);
   const over = overBudget(limits, usage, money);
   if (over !== undefined) throw new NotCommitted(over);
   const merchantIsNew = isNewMerchant(limits, usage);
-  const outcome = await insertSponsorship(tx, { ...one, merchantIsNew });
+  const outcome = await insertSponsorship(tx, { ...sponsorship, merchantIsNew });
   if (outcome === 'decided') throw new NotCommitted(undefined);
   if (outcome === 'busy') throw new NotCommitted('under_way');
 }

@@ -5,7 +5,12 @@ import { readListed } from '../../chain/rpc/transactions.ts';
 import type { OpenSponsorship, SponsoredPayment } from '../../db/offers/sponsorships.ts';
 import type { ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
-import { type Gone, openedBy, registrationOf, type Seen } from '../../domain/offers/landed.ts';
+import {
+  type Gone,
+  openedBy,
+  registrationOf,
+  type LandedView,
+} from '../../domain/offers/landed.ts';
 import type { Context } from '../base/context.ts';
 
 /**
@@ -15,12 +20,12 @@ import type { Context } from '../base/context.ts';
  */
 export async function readGone(
   context: Context,
-  one: OpenSponsorship,
+  sponsorship: OpenSponsorship,
   attempt: SponsoredPayment & { id: string },
-  { plan, view, replaced }: { plan: PlanRow; view: Seen; replaced: ReplacedRow | undefined },
+  { plan, view, replaced }: { plan: PlanRow; view: LandedView; replaced: ReplacedRow | undefined },
 ): Promise<Gone> {
   const { rpc, programId, keeperWallets: keepers, treasuries } = context;
-  const { signature, subscriptionPda } = one;
+  const { signature, subscriptionPda } = sponsorship;
   const found = await readListed(rpc, signature);
   if ('unreadable' in found) {
     context.reportUnreadable([found]);
@@ -32,9 +37,9 @@ export async function readGone(
     subscriptionPda: subscriptionPda ?? '',
   };
   const { account, pull } = openedBy(found, parties, attempt);
-  const registration = await registrationOf(context.sql, one, plan, {
+  const registration = await registrationOf(context.sql, sponsorship, plan, {
     ...{ account, view, pull, replaced },
   });
   const resolution = { id: attempt.id, state: 'landed', error: null } as const;
-  return { one, registration, pull, view, resolution };
+  return { one: sponsorship, registration, pull, view, resolution };
 }

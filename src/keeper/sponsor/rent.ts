@@ -51,27 +51,29 @@ export async function takeRentBack(context: Context): Promise<boolean> {
   const { sql, rpc } = context;
   const out = await claimRentOut(sql, CHECKED);
   if (out.length === 0) return false;
-  const addresses = out.flatMap((one) => addressesOf(context, one));
+  const addresses = out.flatMap((sponsorship) => addressesOf(context, sponsorship));
   const found = await rpc.getMultipleAccounts([CLOCK_SYSVAR, ...addresses], {
     commitment: 'finalized',
   });
   const [clock = null, ...accounts] = found.accounts;
   const now = clockIn(clock);
   const suspects: RentOut[] = [];
-  const closings: { one: RentOut; why: Closable }[] = [];
-  for (const [place, one] of out.entries()) {
+  const closings: { sponsorship: RentOut; why: Closable }[] = [];
+  for (const [index, sponsorship] of out.entries()) {
     try {
-      const own = accounts.slice(ACCOUNTS * place, ACCOUNTS * (place + 1));
-      const back = backOf(context, one, own);
-      if (back.authority || back.subscription) suspects.push(one);
-      const why = back.subscription ? undefined : closable(context, one, own, now);
-      if (why !== undefined) closings.push({ one, why });
+      const sponsorshipAccounts = accounts.slice(ACCOUNTS * index, ACCOUNTS * (index + 1));
+      const back = backOf(context, sponsorship, sponsorshipAccounts);
+      if (back.authority || back.subscription) suspects.push(sponsorship);
+      const why = back.subscription
+        ? undefined
+        : closable(context, sponsorship, sponsorshipAccounts, now);
+      if (why !== undefined) closings.push({ sponsorship, why });
     } catch (error) {
       if (!(error instanceof ChainDataError)) throw error;
     }
   }
   await bookReturned(context, suspects);
-  for (const { one, why } of closings) await close(context, one, why);
+  for (const { sponsorship, why } of closings) await close(context, sponsorship, why);
   return out.length === CHECKED;
 }
 
@@ -115,12 +117,13 @@ function addressesOf(
  */
 function backOf(
   { programId }: Context,
-  { sponsor, ...one }: RentOut,
+  { sponsor, ...rentOut }: RentOut,
   [authority = null, subscription = null]: Accounts,
 ): Back {
   return {
-    authority: one.authority && authorityIn(authority, programId)?.payer !== sponsor,
-    subscription: one.subscription && subscriptionIn(subscription, programId)?.payer !== sponsor,
+    authority: rentOut.authority && authorityIn(authority, programId)?.payer !== sponsor,
+    subscription:
+      rentOut.subscription && subscriptionIn(subscription, programId)?.payer !== sponsor,
   };
 }
 
@@ -137,19 +140,23 @@ async function bookReturned(context: Context, suspects: readonly RentOut[]): Pro
   const addresses = suspects.flatMap((one) => addressesOf(context, one));
   const responses = await rpc.getAccountsEverywhere(addresses, { commitment: 'finalized' });
   const doubted: string[] = [];
-  for (const [place, one] of suspects.entries()) {
-    const seen = responses
-      .filter(({ slot }) => slot >= one.observedSlot)
+  for (const [index, sponsorship] of suspects.entries()) {
+    const backs = responses
+      .filter(({ slot }) => slot >= sponsorship.observedSlot)
       .map(({ accounts }) => {
-        return witnessed(context, one, accounts.slice(ACCOUNTS * place, ACCOUNTS * (place + 1)));
+        return witnessed(
+          context,
+          sponsorship,
+          accounts.slice(ACCOUNTS * index, ACCOUNTS * (index + 1)),
+        );
       });
-    const isEnough = isWitnessed(rpc, seen.length);
+    const isEnough = isWitnessed(rpc, backs.length);
     const back = {
-      authority: isEnough && seen.every(({ authority }) => authority),
-      subscription: isEnough && seen.every(({ subscription }) => subscription),
+      authority: isEnough && backs.every(({ authority }) => authority),
+      subscription: isEnough && backs.every(({ subscription }) => subscription),
     };
-    if (back.authority || back.subscription) await markReturned(sql, one.offerId, back);
-    else doubted.push(one.offerId);
+    if (back.authority || back.subscription) await markReturned(sql, sponsorship.offerId, back);
+    else doubted.push(sponsorship.offerId);
   }
   await recheckRent(sql, doubted);
 }

@@ -30,7 +30,7 @@ import {
   type Gone,
   readAccounts,
   registrationOf,
-  type Seen,
+  type LandedView,
   storeGone,
 } from '../../domain/offers/landed.ts';
 import type { RegistrationToStore } from '../../domain/registration/claiming.ts';
@@ -46,15 +46,15 @@ type Attempt = SponsoredPayment & { id: string };
  */
 export async function settleFailed(
   context: Context,
-  one: OpenSponsorship,
+  sponsorship: OpenSponsorship,
   err: unknown,
 ): Promise<void> {
   const reason = describeTransactionError(err);
   context.log.warn(
-    { offer: one.offerId, signature: one.signature, reason },
+    { offer: sponsorship.offerId, signature: sponsorship.signature, reason },
     'sponsored transaction failed on chain',
   );
-  await end(context, one, 'failed', reason);
+  await end(context, sponsorship, 'failed', reason);
 }
 
 /**
@@ -66,25 +66,25 @@ export async function settleFailed(
  */
 export async function settleExpired(
   context: Context,
-  one: OpenSponsorship,
+  sponsorship: OpenSponsorship,
   slot: bigint,
 ): Promise<boolean> {
-  const { attempt, planId, subscriptionPda } = one;
+  const { attempt, planId, subscriptionPda } = sponsorship;
   if (attempt !== null && planId !== null && subscriptionPda !== null) {
     const plan = await findPlan(context.sql, planId);
-    const seen = plan && (await readAccounts(context, plan, subscriptionPda, slot));
-    const account = seen?.subscription ?? null;
-    if (account !== null && isOpenedBy(one, attempt, account)) {
-      await settleLanded(context, one, { slot: null, least: slot });
+    const view = plan && (await readAccounts(context, plan, subscriptionPda, slot));
+    const account = view?.subscription ?? null;
+    if (account !== null && isOpenedBy(sponsorship, attempt, account)) {
+      await settleLanded(context, sponsorship, { slot: null, least: slot });
       return true;
     }
-    const listed = await listedSlot(context, one.signature, subscriptionPda);
+    const listed = await listedSlot(context, sponsorship.signature, subscriptionPda);
     if (listed !== undefined) {
-      await settleLanded(context, one, { slot: listed });
+      await settleLanded(context, sponsorship, { slot: listed });
       return true;
     }
   }
-  await end(context, one, 'expired', null);
+  await end(context, sponsorship, 'expired', null);
   return false;
 }
 
@@ -114,17 +114,17 @@ const isOpenedBy = (
 
 async function end(
   { sql }: Context,
-  one: OpenSponsorship,
+  sponsorship: OpenSponsorship,
   state: 'landed' | 'failed' | 'expired',
   reason: string | null,
 ): Promise<void> {
   await sql.begin(async (tx) => {
-    if (!(await lockOpenSponsorship(tx, one.offerId))) return;
-    if (one.attempt !== null) {
+    if (!(await lockOpenSponsorship(tx, sponsorship.offerId))) return;
+    if (sponsorship.attempt !== null) {
       const error = reason ?? (state === 'expired' ? 'never landed' : null);
-      await resolveAttempts(tx, [{ id: one.attempt.id, state, error }]);
+      await resolveAttempts(tx, [{ id: sponsorship.attempt.id, state, error }]);
     }
-    await endSponsorship(tx, one, { state, reason });
+    await endSponsorship(tx, sponsorship, { state, reason });
   });
 }
 
@@ -134,45 +134,46 @@ async function end(
  */
 export async function settleLanded(
   context: Context,
-  one: OpenSponsorship,
+  sponsorship: OpenSponsorship,
   { slot, least = 0n }: { slot: bigint | null; least?: bigint },
 ): Promise<void> {
-  const { attempt, planId, subscriptionPda } = one;
+  const { attempt, planId, subscriptionPda } = sponsorship;
   if (attempt === null || planId === null || subscriptionPda === null) {
-    await end(context, one, 'landed', null);
+    await end(context, sponsorship, 'landed', null);
     return;
   }
   const plan = await findPlan(context.sql, planId);
   if (plan === undefined) throw new Error(`there is no plan ${planId}`);
-  const { replaces } = one;
+  const { replaces } = sponsorship;
   const replaced = replaces === null ? undefined : await readReplaced(context.sql, replaces);
-  const seen = await readAccounts(context, plan, subscriptionPda, slot ?? least, replaced);
-  const { subscription } = seen;
-  if (subscription === null || !isOpenedBy(one, attempt, subscription)) {
-    // The wallet has closed the account. It may have opened it again itself: that account is not
-    // this sign-up's.
-    const gone = await readGone(context, one, attempt, { plan, view: seen, replaced });
+  const view = await readAccounts(context, plan, subscriptionPda, slot ?? least, replaced);
+  const { subscription } = view;
+  if (subscription === null || !isOpenedBy(sponsorship, attempt, subscription)) {
+    // The wallet has closed the account. If the wallet has opened the account again, the new
+    // account does not belong to this sign-up.
+    const gone = await readGone(context, sponsorship, attempt, { plan, view, replaced });
     context.log.warn(
-      { offer: one.offerId, signature: one.signature },
+      { offer: sponsorship.offerId, signature: sponsorship.signature },
       'sponsored subscription landed and is gone: it is registered as ended',
     );
-    await stored(context, one, (tx) => registerGone(tx, one, attempt, gone));
+    await stored(context, sponsorship, (tx) => registerGone(tx, sponsorship, attempt, gone));
     return;
   }
   const times = await createBlockTimes(context.rpc)(slot === null ? [] : [slot]);
   const at = slot === null ? undefined : times.get(slot);
-  // Without a block time: the attempt was signed less than two minutes before it could land.
-  const pull = pullOf(one, attempt, subscription, at ?? unixSeconds(attempt.periodStart));
-  const registration = await registrationOf(context.sql, one, plan, {
-    ...{ account: subscription, view: seen, pull, replaced },
+  // If the block time is unknown, the period start that the attempt recorded is used. The attempt
+  // was signed less than two minutes before it could land.
+  const pull = pullOf(sponsorship, attempt, subscription, at ?? unixSeconds(attempt.periodStart));
+  const registration = await registrationOf(context.sql, sponsorship, plan, {
+    ...{ account: subscription, view, pull, replaced },
   });
-  if (seen.replacedRuns)
+  if (view.replacedRuns)
     context.log.warn(
-      { offer: one.offerId, subscription: replaces, account: replaced?.subscriptionPda },
+      { offer: sponsorship.offerId, subscription: replaces, account: replaced?.subscriptionPda },
       'replaced subscription runs on chain: its wallet has resumed it',
     );
-  await stored(context, one, (tx) =>
-    register(tx, context, { one, attempt, registration, pull, view: seen }),
+  await stored(context, sponsorship, (tx) =>
+    register(tx, context, { sponsorship, attempt, registration, pull, view }),
   );
 }
 
@@ -215,30 +216,31 @@ async function register(
   tx: Transaction,
   { rules }: Context,
   {
-    one,
+    sponsorship,
     attempt,
     registration,
     pull,
     view,
   }: {
-    one: OpenSponsorship;
+    sponsorship: OpenSponsorship;
     attempt: Attempt;
     registration: RegistrationToStore;
     pull: Pull;
-    view: Seen;
+    view: LandedView;
   },
 ): Promise<SubscriptionUpdate | undefined> {
-  const { offerId, signature, transaction, lastValidBlockHeight, blockhashSlot } = one;
+  const { offerId, signature, transaction, lastValidBlockHeight, blockhashSlot } = sponsorship;
   if (!(await lockOpenSponsorship(tx, offerId))) return undefined;
   const before = await findLiveRegistration(tx, registration.subscriptionPda);
   const id = await storeRegistration(tx, registration);
   // The replaced subscription still runs on chain, because its wallet has resumed it. The change of
   // plan is valid all the same, because the wallet has paid the price of a change. Nothing is
   // collected for the replaced subscription. The merchant's list shows that it still runs.
-  if (one.replaces !== null && view.replacedRuns) await listReplaced(tx, one.replaces);
+  if (sponsorship.replaces !== null && view.replacedRuns)
+    await listReplaced(tx, sponsorship.replaces);
   const chainNow = timeOf(view.now);
   if (before === id) {
-    await endRegistered(tx, one, attempt, { id, view });
+    await endRegistered(tx, sponsorship, attempt, { id, view });
     return undefined;
   }
   const claimId = randomUUID();
@@ -267,7 +269,7 @@ async function register(
   const claim = { id, claimId, notices: row.notices };
   const { written } = await writeAssessments(tx, [{ ...outcome, claim, row }], { chainNow });
   if (written.length !== 1) throw new Error(`the payment ${signature} was not written`);
-  await endSponsorship(tx, one, { state: 'landed', reason: null, subscriptionId: id });
+  await endSponsorship(tx, sponsorship, { state: 'landed', reason: null, subscriptionId: id });
   return outcome.update;
 }
 
@@ -277,14 +279,14 @@ async function register(
  */
 async function registerGone(
   tx: Transaction,
-  one: OpenSponsorship,
+  sponsorship: OpenSponsorship,
   attempt: Attempt,
   gone: Gone,
 ): Promise<SubscriptionUpdate | undefined> {
-  if (!(await lockOpenSponsorship(tx, one.offerId))) return undefined;
+  if (!(await lockOpenSponsorship(tx, sponsorship.offerId))) return undefined;
   const { id, update } = await storeGone(tx, gone);
-  if (update === undefined) await endRegistered(tx, one, attempt, { id, view: gone.view });
-  else await endSponsorship(tx, one, { state: 'landed', reason: null, subscriptionId: id });
+  if (update === undefined) await endRegistered(tx, sponsorship, attempt, { id, view: gone.view });
+  else await endSponsorship(tx, sponsorship, { state: 'landed', reason: null, subscriptionId: id });
   return update;
 }
 
@@ -295,11 +297,11 @@ async function registerGone(
  */
 async function endRegistered(
   tx: Transaction,
-  one: OpenSponsorship,
+  sponsorship: OpenSponsorship,
   attempt: Attempt,
-  { id, view: { now, slot } }: { id: string; view: Seen },
+  { id, view: { now, slot } }: { id: string; view: LandedView },
 ): Promise<void> {
   await resolveAttempts(tx, [{ id: attempt.id, state: 'landed', error: null }]);
-  await endSponsorship(tx, one, { state: 'landed', reason: null, subscriptionId: id });
+  await endSponsorship(tx, sponsorship, { state: 'landed', reason: null, subscriptionId: id });
   await makeDue(tx, [id], { chainNow: timeOf(now), slot });
 }

@@ -7,8 +7,8 @@ import type { SignedSponsoredOffer } from '../../db/offers/signed-offers.ts';
 const UNKNOWN_BLOCKHASH = 'BlockhashNotFound';
 
 /**
- * Tells whether an endpoint is past the last block height of the offer's transaction. The API wrote
- * this height: a wrong one refuses the offer too early, and nothing is signed.
+ * Returns whether an endpoint is past the last block height of the offer's transaction. The API
+ * wrote this height. A wrong height can only refuse the offer too early; nothing is signed then.
  */
 export async function hasLapsed(
   rpc: Pick<Rpc, 'getHeights'>,

@@ -22,7 +22,7 @@ import {
   readOpenSponsorships,
   releaseSponsorships,
   renewSponsorships,
-  type Seen,
+  type ChainState,
 } from '../../db/offers/sponsorships.ts';
 import { PaymentUnderWay } from '../../domain/registration/plan-credit.ts';
 import { each } from '../../each.ts';
@@ -47,7 +47,7 @@ const MAX_FOLLOWED = 200;
 interface Sponsored extends Tracked {
   readonly signed: OpenSponsorship;
   /** The state that the database has recorded; null before the first send. */
-  seen: Seen | null;
+  seen: ChainState | null;
 }
 
 export class Sponsor {
@@ -163,11 +163,11 @@ export class Sponsor {
   }
 
   #follow(some: readonly OpenSponsorship[], isOwn = false): void {
-    const taken = { isOwn, size: 1, renewedAt: performance.now() };
+    const initial = { isOwn, size: 1, renewedAt: performance.now() };
     for (const signed of some) {
       const { signature, seen } = signed;
       if (!this.#followed.has(signature))
-        this.#followed.set(signature, { ...track(signed, taken), signed, seen });
+        this.#followed.set(signature, { ...track(signed, initial), signed, seen });
     }
   }
 
@@ -187,9 +187,9 @@ export class Sponsor {
 
   async #renew(old: readonly Sponsored[]): Promise<void> {
     const ids = old.map(({ signed }) => signed.offerId);
-    const kept = await renewSponsorships(this.#context.sql, this.#claimId, ids);
+    const renewed = await renewSponsorships(this.#context.sql, this.#claimId, ids);
     for (const { signed, signature } of old)
-      if (!kept.has(signed.offerId)) this.#followed.delete(signature);
+      if (!renewed.has(signed.offerId)) this.#followed.delete(signature);
   }
 
   async #send(): Promise<void> {
@@ -200,18 +200,18 @@ export class Sponsor {
   }
 
   /** Records how far a polled transaction has come. A fork may have dropped its block. */
-  async #show(one: Sponsored): Promise<void> {
-    const { status, seen } = one;
+  async #show(sponsored: Sponsored): Promise<void> {
+    const { status, seen } = sponsored;
     if (status !== null)
-      await this.#record(one, status.commitment === 'processed' ? 'processed' : 'confirmed');
-    else if (seen !== null) await this.#record(one, 'sent');
+      await this.#record(sponsored, status.commitment === 'processed' ? 'processed' : 'confirmed');
+    else if (seen !== null) await this.#record(sponsored, 'sent');
   }
 
   /** Records the transaction's state. The subscriber pages show this state. */
-  async #record(one: Sponsored, seen: Seen): Promise<void> {
-    if (one.seen === seen) return;
-    await markSeen(this.#context.sql, one.signed.offerId, seen);
-    one.seen = seen;
+  async #record(sponsored: Sponsored, seen: ChainState): Promise<void> {
+    if (sponsored.seen === seen) return;
+    await markSeen(this.#context.sql, sponsored.signed.offerId, seen);
+    sponsored.seen = seen;
   }
 
   async #settle(final: readonly Sponsored[]): Promise<void> {
@@ -245,23 +245,23 @@ export class Sponsor {
    * Settles a transaction and follows it no longer. A transaction that cannot be settled now is
    * tried again later, so that it does not hold up the others.
    */
-  async #end(one: Sponsored, settle: () => Promise<void>): Promise<void> {
+  async #end(sponsored: Sponsored, settle: () => Promise<void>): Promise<void> {
     try {
       await settle();
-      this.#followed.delete(one.signature);
+      this.#followed.delete(sponsored.signature);
     } catch (error) {
       // A payment of the replaced subscription is open. That payment is settled first.
-      if (error instanceof PaymentUnderWay) this.#follower.postpone(one);
-      else if (isFaulty(error)) this.#fault(one, error);
+      if (error instanceof PaymentUnderWay) this.#follower.postpone(sponsored);
+      else if (isFaulty(error)) this.#fault(sponsored, error);
       else throw error;
     }
   }
 
-  #fault(one: Sponsored, error: unknown): void {
+  #fault(sponsored: Sponsored, error: unknown): void {
     const { log, metrics } = this.#context;
-    this.#follower.fault(one);
+    this.#follower.fault(sponsored);
     metrics.alerts.inc({ reason: 'cannot_be_settled' });
-    const { offerId: offer, signature } = one.signed;
+    const { offerId: offer, signature } = sponsored.signed;
     log.error({ err: error, offer, signature }, 'sponsored transaction cannot be settled');
   }
 }

@@ -43,15 +43,15 @@ const MAX_SETTLE_TRIES = 8;
  */
 export async function endOfLanded(
   context: Context,
-  one: PendingAttempt,
+  payment: PendingAttempt,
   { view, at }: { view: View; at: bigint | null },
 ): Promise<AttemptEnd | undefined> {
-  const { row, settleTries = 0 } = one;
-  const pull = await pullOfLanded(context, one, row, { view, at });
-  if (pull !== undefined) return paid(context, one, row, pull);
+  const { row, settleTries = 0 } = payment;
+  const pull = await pullOfLanded(context, payment, row, { view, at });
+  if (pull !== undefined) return paid(context, payment, row, pull);
   if (view instanceof Error || settleTries < MAX_SETTLE_TRIES) return undefined;
   const isGone = view.subscription === null && (await isAbsent(context, row));
-  return isOver(one, row, { view, isGone }) ? { kind: 'unexplained' } : undefined;
+  return isOver(payment, row, { view, isGone }) ? { kind: 'unexplained' } : undefined;
 }
 
 /** Whether the period that the attempt was signed for can no longer be collected. */
@@ -194,9 +194,9 @@ async function endInHistory(
   // A landed attempt would have moved the account to the attempt's period or a later one.
   if (account !== null && account.periodStart < signedFor) return { kind: 'expired' };
   // An account in a later period, and one that is gone or replaced, does not show whether the
-  // attempt landed. A history without the attempt is proof once the endpoints had time to list it,
-  // if it reaches back to the attempt's blockhash, or to the opening of the account, which may be
-  // later than the blockhash of a first payment.
+  // attempt landed. A history that lacks the attempt proves that it did not land if (1) the
+  // endpoints had time to list it, and (2) the history reaches back to the attempt's blockhash, or
+  // to the opening of the account, which may be later than the blockhash of a first payment.
   const reachesBack =
     (oldestSlot !== null && oldestSlot <= attempt.blockhashSlot) ||
     (openedAt !== null && openedAt <= signedFor);

@@ -1,6 +1,7 @@
-// Follows the transactions that a keeper has committed or taken over until each is settled. What
-// differs between payments (tracker.ts) and sponsored transactions (sponsor/sponsor.ts) is a Kind.
-// Their loops call the steps: due (which to send), poll, settle and expire.
+// Follows the transactions that a keeper has committed or taken over until each is settled. A Kind
+// holds the differences between payments (tracker.ts) and sponsored transactions
+// (sponsor/sponsor.ts). Their loops call the steps due (which transactions to send), poll, settle
+// and expire.
 //
 //   committed -> sent -> seen (processed, confirmed) -> final -> settled
 //   seen -> its block dropped by a fork -> sent again at once
@@ -32,20 +33,22 @@ export function track(
   signed: SignedWith,
   taken: { isOwn: boolean; size: number; renewedAt: number },
 ): Tracked {
-  const one = follow({ signature: signed.signature, bytes: signed.transaction });
-  return { ...one, signed, ...taken, settleAt: one.takenAt, settleTries: 0 };
+  const followed = follow({ signature: signed.signature, bytes: signed.transaction });
+  return { ...followed, signed, ...taken, settleAt: followed.takenAt, settleTries: 0 };
 }
 
-/** What differs between the kinds of transactions. */
+/** The differences between the kinds of transactions. */
 export interface Kind<T extends Tracked> {
   /** The followed transactions by signature. */
   readonly transactions: ReadonlyMap<string, T>;
-  /** Renews the leases of these transactions. Forgets what this keeper has lost. */
+  /**
+   * Renews the leases of these transactions. Forgets transactions whose lease this keeper has lost.
+   */
   renew(old: readonly T[]): Promise<void>;
   /** Called after each poll. `hasEnded` is true when it first shows the transaction as final. */
-  seen(one: T, hasEnded: boolean): Promise<void> | void;
+  seen(transaction: T, hasEnded: boolean): Promise<void> | void;
   /**
-   * Settles final transactions, and forgets what is settled. Calls `postpone` or `fault` for a
+   * Settles final transactions, and forgets the settled ones. Calls `postpone` or `fault` for a
    * transaction that cannot be settled.
    */
   settle(final: readonly T[]): Promise<void>;
@@ -100,7 +103,8 @@ export class Follower<T extends Tracked> {
     if (old.length > 0) await this.#kind.renew(old);
     for (const one of old) one.renewedAt = now;
     const due = this.#those((one) => shouldPoll(one, this.#root, now, poll));
-    const isRecent = (one: T) => one.isOwn && now - one.takenAt < poll.recentMs;
+    const isRecent = (transaction: T) =>
+      transaction.isOwn && now - transaction.takenAt < poll.recentMs;
     for (const history of [false, true]) {
       const some = due.filter((one) => isRecent(one) !== history);
       for (const batch of chunks(some, STATUSES_AT_ONCE)) {
@@ -138,7 +142,8 @@ export class Follower<T extends Tracked> {
     open.sort((a, b) => a.settleAt - b.settleAt);
     const signed = open.map((one) => one.signed);
     const expired = await findExpired(this.#rpc, signed);
-    const isExpired = (one: T) => expired.has(one.signature) && this.#has(one);
+    const isExpired = (transaction: T) =>
+      expired.has(transaction.signature) && this.#has(transaction);
     const batch = open.filter(isExpired).slice(0, STATUSES_AT_ONCE);
     if (batch.length === 0) return false;
     this.#takeUntilAgain(batch);
@@ -154,24 +159,24 @@ export class Follower<T extends Tracked> {
   }
 
   /** Has a transaction of unknown outcome settled later. The delay doubles with each try. */
-  postpone(one: T): void {
+  postpone(transaction: T): void {
     const { againMs, latestMs } = this.#times.settle;
-    one.settleTries += 1;
-    const wait = againMs * 2 ** Math.min(one.settleTries - 1, 10);
-    one.settleAt = performance.now() + Math.min(latestMs, wait);
+    transaction.settleTries += 1;
+    const wait = againMs * 2 ** Math.min(transaction.settleTries - 1, 10);
+    transaction.settleAt = performance.now() + Math.min(latestMs, wait);
   }
 
   /** Has a transaction whose data caused an error settled later than others. */
-  fault(one: T): void {
-    one.settleAt = performance.now() + this.#times.settle.faultMs;
+  fault(transaction: T): void {
+    transaction.settleAt = performance.now() + this.#times.settle.faultMs;
   }
 
   #those(holds: (one: T) => boolean): T[] {
     return [...this.#kind.transactions.values()].filter(holds);
   }
 
-  #has(one: T): boolean {
-    return this.#kind.transactions.get(one.signature) === one;
+  #has(transaction: T): boolean {
+    return this.#kind.transactions.get(transaction.signature) === transaction;
   }
 
   #settleable(now = performance.now()): T[] {
@@ -192,15 +197,16 @@ export class Follower<T extends Tracked> {
     return status.commitment !== 'finalized' && ageMs >= this.#times.poll.overdueMs;
   }
 
-  async #seen(one: T): Promise<void> {
-    if (!this.#has(one)) return;
-    const hasEnded = one.status?.commitment === 'finalized' && !this.#final.has(one);
+  async #seen(transaction: T): Promise<void> {
+    if (!this.#has(transaction)) return;
+    const hasEnded =
+      transaction.status?.commitment === 'finalized' && !this.#final.has(transaction);
     if (hasEnded) {
-      this.#final.add(one);
-      // The tries so far asked whether it has landed. Those to come ask for its period.
-      one.settleTries = 0;
+      this.#final.add(transaction);
+      // The tries so far determined whether it has landed. Later tries determine its period.
+      transaction.settleTries = 0;
     }
-    await this.#kind.seen(one, hasEnded);
+    await this.#kind.seen(transaction, hasEnded);
   }
 
   /**
@@ -210,10 +216,10 @@ export class Follower<T extends Tracked> {
   async #recheck(unsettled: readonly T[]): Promise<void> {
     if (unsettled.length === 0 || this.#rpc.endpoints() === 1) return;
     const signatures = unsettled.map(({ signature }) => signature);
-    const asked = { history: true, everywhere: true };
-    const { statuses } = await this.#rpc.getSignatureStatuses(signatures, asked);
-    for (const [place, one] of unsettled.entries()) {
-      if (statuses[place]?.commitment === 'finalized') continue;
+    const options = { history: true, everywhere: true };
+    const { statuses } = await this.#rpc.getSignatureStatuses(signatures, options);
+    for (const [index, one] of unsettled.entries()) {
+      if (statuses[index]?.commitment === 'finalized') continue;
       this.#final.delete(one);
       [one.status, one.slot] = [null, null];
     }

@@ -155,13 +155,13 @@ export function createUnreadableReport(
   log: Pick<Log, 'warn'>,
   metrics: Pick<KeeperMetrics, 'unreadable'>,
 ): ReportUnreadable {
-  const known = new Set<string>();
+  const reported = new Set<string>();
   return (found) => {
     for (const { signature, unreadable: reason } of found) {
-      if (known.has(signature)) continue;
-      known.add(signature);
-      const [oldest] = known;
-      if (known.size > MAX_KNOWN && oldest !== undefined) known.delete(oldest);
+      if (reported.has(signature)) continue;
+      reported.add(signature);
+      const [oldest] = reported;
+      if (reported.size > MAX_KNOWN && oldest !== undefined) reported.delete(oldest);
       metrics.unreadable.inc({ reason });
       log.warn({ signature, reason }, 'transaction unreadable');
     }

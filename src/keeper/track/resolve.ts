@@ -146,7 +146,8 @@ export class Resolver {
       }
       try {
         const history = await findPulls(rpc, partiesOf(this.#context, row), since);
-        // Asked at every try, because the answer of a single endpoint counts only after a while.
+        // Judged at every try: with one endpoint, an account counts as closed only after it was
+        // missing for some time (chain/rpc/absence.ts).
         const isGone = view.subscription === null && (await isAbsent(this.#context, row));
         unclear.push({ one, row, view, account, history, isGone, landing });
       } catch (error) {
@@ -184,8 +185,8 @@ export class Resolver {
         chainNow: timeOf(snapshot.now),
         assess: rowByRow(settleable, (row, mark) => {
           const [one, end] = [byId.get(row.id), ends.get(row.id)];
-          const seen = { view: snapshot.of(row), now: snapshot.now, mark };
-          return one && end && outcomeOf(rules, row, one, end, seen);
+          const attemptView = { view: snapshot.of(row), now: snapshot.now, mark };
+          return one && end && outcomeOf(rules, row, one, end, attemptView);
         }),
       },
     );
@@ -203,12 +204,15 @@ export class Resolver {
     };
   }
 
-  #reportEnd(one: InFlightPayment | undefined, end: AttemptEnd): void {
+  #reportEnd(payment: InFlightPayment | undefined, end: AttemptEnd): void {
     const { fees, metrics } = this.#context;
-    if (one === undefined) return;
-    if (end.kind === 'paid') fees.landed(one.id);
+    if (payment === undefined) return;
+    if (end.kind === 'paid') fees.landed(payment.id);
     if (end.kind === 'expired') {
-      fees.expired({ subscription: one.id, periodStart: unixSeconds(one.attempt.periodStart) });
+      fees.expired({
+        subscription: payment.id,
+        periodStart: unixSeconds(payment.attempt.periodStart),
+      });
       metrics.payments.inc({ outcome: 'expired', source: 'keeper' });
     }
     const isOurs = end.kind === 'failed' && end.failure.kind === 'ours';

@@ -102,24 +102,24 @@ async function sendRound(
  */
 export async function sendOnce(
   { rpc, log, metrics }: Context,
-  one: Pick<Tracked, 'signature' | 'bytes' | 'sends' | 'sentAt'>,
+  transaction: Pick<Tracked, 'signature' | 'bytes' | 'sends' | 'sentAt'>,
   options: { withinMs?: number } = {},
 ): Promise<RpcError | RpcUnreachable | undefined> {
-  markSent(one);
+  markSent(transaction);
   try {
-    await rpc.sendTransaction(one.bytes, options);
-    metrics.sends.inc({ outcome: one.sends === 1 ? 'first' : 'again' });
+    await rpc.sendTransaction(transaction.bytes, options);
+    metrics.sends.inc({ outcome: transaction.sends === 1 ? 'first' : 'again' });
     return undefined;
   } catch (error) {
     metrics.sends.inc({ outcome: 'failed' });
-    const { signature } = one;
+    const { signature } = transaction;
     if (error instanceof RpcError)
       log.warn({ signature, reason: error.message }, 'RPC endpoint refused a transaction');
     else if (!(error instanceof RpcUnreachable)) throw error;
     // All endpoints were at their rate limit or out of connections, so the transaction was not
     // sent. The next round sends it.
     else if (error.failures.every(({ fault }) => fault === 'rate_limited' || fault === 'busy'))
-      one.sentAt = -Infinity;
+      transaction.sentAt = -Infinity;
     return error;
   }
 }

@@ -35,8 +35,8 @@ export function heightOf(chain: Chain, commitment: Commitment, lag = 0): number 
 
 /** Returns the newest state of an account, or null when the account does not exist. */
 export function current(chain: Chain, key: Key): AccountState | null {
-  const known = chain.hot.get(key);
-  if (known !== undefined) return known;
+  const hot = chain.hot.get(key);
+  if (hot !== undefined) return hot;
   const state = chain.vm.read(key);
   remember(chain, key, state);
   return state;

@@ -102,15 +102,15 @@ function forgetTransactions(chain: Chain): void {
     if (oldest !== undefined) oldest.payload = null;
   }
   const oldestHeight = head(chain).height - STATUS_BLOCKS;
-  let gone = 0;
-  for (; gone < chain.firstPayload; gone += 1) {
-    const oldest = landed[gone];
+  let forgotten = 0;
+  for (; forgotten < chain.firstPayload; forgotten += 1) {
+    const oldest = landed[forgotten];
     if (oldest === undefined || oldest.height >= oldestHeight) break;
     chain.byId.delete(oldest.id);
   }
-  if (gone === 0) return;
-  landed.splice(0, gone);
-  chain.firstPayload -= gone;
+  if (forgotten === 0) return;
+  landed.splice(0, forgotten);
+  chain.firstPayload -= forgotten;
 }
 
 /**

@@ -201,8 +201,8 @@ export function execute(
  * needed.
  */
 function stateBefore(chain: Chain, key: Key): AccountState | null | undefined {
-  const known = chain.hot.get(key);
-  if (known !== undefined) return known;
+  const hot = chain.hot.get(key);
+  if (hot !== undefined) return hot;
   return chain.hot.has(key) && head(chain).undo.has(key) ? undefined : current(chain, key);
 }
 

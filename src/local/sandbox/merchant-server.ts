@@ -158,7 +158,7 @@ async function readBody(request: IncomingMessage): Promise<Buffer> {
 
 function verifies(request: IncomingMessage, body: Buffer, secret: string | undefined): boolean {
   const timestamp = String(request.headers['x-service-timestamp'] ?? '');
-  const given = Buffer.from(String(request.headers['x-service-signature'] ?? ''));
+  const signature = Buffer.from(String(request.headers['x-service-signature'] ?? ''));
   if (
     secret === undefined ||
     !/^\d+$/.test(timestamp) ||
@@ -168,5 +168,5 @@ function verifies(request: IncomingMessage, body: Buffer, secret: string | undef
   const expected = Buffer.from(
     `sha256=${createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest('hex')}`,
   );
-  return given.length === expected.length && timingSafeEqual(given, expected);
+  return signature.length === expected.length && timingSafeEqual(signature, expected);
 }

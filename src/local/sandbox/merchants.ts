@@ -58,7 +58,7 @@ export async function createMerchants(
       const { id: planId, planPda, transaction } = created;
       if (transaction === undefined) throw new Error('The new plan has no transaction.');
       await chain.submit(signFor(wallet, transaction));
-      await until(`plan ${planId} is active`, async () => {
+      await pollUntil(`plan ${planId} is active`, async () => {
         const { status } = await client.get('/merchant/apps/{appId}/plans/{planId}', {
           path: { appId, planId },
         });
@@ -80,11 +80,11 @@ export async function createMerchants(
   );
 }
 
-/** Calls `isSo` every 200 ms until `isSo` returns true. After 20 s throws an Error with `what`. */
-export async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+/** Calls `isSo` every 200 ms until `isSo` returns true. After 20 s throws an Error with `goal`. */
+export async function pollUntil(goal: string, isSo: () => Promise<boolean>): Promise<void> {
   const deadline = Date.now() + 20_000;
   while (!(await isSo())) {
-    if (Date.now() > deadline) throw new Error(`20 s passed, but not: ${what}`);
+    if (Date.now() > deadline) throw new Error(`20 s passed, but not: ${goal}`);
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
 }

@@ -78,7 +78,7 @@ export async function startEmbeddedPostgres({
   await mkdir(root, { recursive: true });
   const cluster = join(root, 'cluster');
   const secret = join(root, 'password');
-  await own(root, identity);
+  await giveTo(root, identity);
   await stopOrphan(cluster);
   const binaries = await enterableBinaries(await packagedBinaries(), identity);
 
@@ -111,18 +111,18 @@ export async function startEmbeddedPostgres({
   const guard = guardOf(server);
   const abandon = () => void server.kill('SIGQUIT');
   process.once('exit', abandon);
-  const said: string[] = [];
+  const output: string[] = [];
   server.stderr
     .setEncoding('utf8')
     .on(
       'data',
-      (text: string) => said.push(...text.split('\n').slice(-20)) > 200 && said.splice(0, 100),
+      (text: string) => output.push(...text.split('\n').slice(-20)) > 200 && output.splice(0, 100),
     );
   const exited = once(server, 'exit').then(() => {
     process.off('exit', abandon);
     return dismiss(guard);
   });
-  await untilResponding(url, server, said);
+  await untilResponding(url, server, output);
   return {
     url,
     kill() {
@@ -150,7 +150,7 @@ async function initialize({
   identity: Identity;
 }): Promise<void> {
   await writeFile(secret, randomBytes(24).toString('base64url'), { mode: 0o600 });
-  await own(secret, identity);
+  await giveTo(secret, identity);
   await run(
     join(binaries, 'bin', 'initdb'),
     [
@@ -226,7 +226,11 @@ async function checked(native: string): Promise<string> {
  * Resolves when the server answers a query. Throws an OperatorError when the server ends, or does
  * not answer within 30 s.
  */
-async function untilResponding(url: string, server: ChildProcess, said: string[]): Promise<void> {
+async function untilResponding(
+  url: string,
+  server: ChildProcess,
+  serverOutput: string[],
+): Promise<void> {
   const sql = connect(url, { max: 1, name: 'billing sandbox' });
   const ended = () => server.exitCode !== null || server.signalCode !== null;
   try {
@@ -239,7 +243,9 @@ async function untilResponding(url: string, server: ChildProcess, said: string[]
     });
   } catch (error) {
     const problem = ended() ? 'ended at its start:' : `does not answer: ${messageOf(error)}`;
-    throw new OperatorError(`The embedded Postgres ${problem}\n${said.slice(-10).join('\n')}`);
+    throw new OperatorError(
+      `The embedded Postgres ${problem}\n${serverOutput.slice(-10).join('\n')}`,
+    );
   } finally {
     await sql.end();
   }
@@ -266,7 +272,7 @@ async function run(command: string, args: string[], identity: Identity): Promise
   if (code !== 0) throw new OperatorError(`${command} failed with ${code}:\n${output}`);
 }
 
-async function own(path: string, { uid, gid }: Identity): Promise<void> {
+async function giveTo(path: string, { uid, gid }: Identity): Promise<void> {
   if (uid !== undefined && gid !== undefined) await chown(path, uid, gid);
 }
 

@@ -118,8 +118,11 @@ async function open(
     PORT: String(apiPort),
   };
   const start = (name: keyof typeof metricsUrls, readyAt: string) => {
-    const own = { DATABASE_URL_FILE: files[name], METRICS_PORT: new URL(metricsUrls[name]).port };
-    return supervised(home, name, [name], { ...settings, ...own }, `${readyAt}/readyz`);
+    const processSettings = {
+      DATABASE_URL_FILE: files[name],
+      METRICS_PORT: new URL(metricsUrls[name]).port,
+    };
+    return supervised(home, name, [name], { ...settings, ...processSettings }, `${readyAt}/readyz`);
   };
   const daemons = {
     serve: start('serve', apiUrl),
@@ -293,11 +296,11 @@ export async function keepPostgres(
 }
 
 async function loadIdentity(path: string): Promise<Identity> {
-  const kept = await readFile(path, 'utf8').then(
+  const stored = await readFile(path, 'utf8').then(
     (text) => JSON.parse(text) as Identity,
     () => undefined,
   );
-  const identity = kept ?? {
+  const identity = stored ?? {
     keeperSeed: randomBytes(32).toString('hex'),
     treasurySeed: randomBytes(32).toString('hex'),
     jwtSecret: randomBytes(32).toString('base64'),

@@ -6,7 +6,7 @@ import { revokeApproval } from '../../chain/transactions/system-instructions.ts'
 import { walletTransaction } from '../../chain/transactions/wallet.ts';
 import type { SandboxChain } from './chain.ts';
 import { clientOf } from './client.ts';
-import { until, type Merchant } from './merchants.ts';
+import { pollUntil, type Merchant } from './merchants.ts';
 import { signFor, type Wallet } from './wallet.ts';
 
 /**
@@ -93,8 +93,8 @@ export async function actMidPeriod(stage: Stage, subscriber: Subscriber): Promis
     await chain.submit(signFor(subscriber.wallet, transaction));
   };
   const cancelSeen = async () => {
-    const own = await client.get('/subscriber/subscriptions/{subscriptionId}', { path });
-    return own.cancelRequestedAt !== null;
+    const subscription = await client.get('/subscriber/subscriptions/{subscriptionId}', { path });
+    return subscription.cancelRequestedAt !== null;
   };
   const asMerchant = (mode: 'period_end' | 'force') =>
     clientOf(apiUrl, merchant.apiKey).post(
@@ -106,7 +106,7 @@ export async function actMidPeriod(stage: Stage, subscriber: Subscriber): Promis
       return revokeDelegation(stage, subscriber);
     case 'cancels':
       await signed('cancel');
-      return until(`the cancel of ${subscriber.subscriptionId} is seen`, cancelSeen);
+      return pollUntil(`the cancel of ${subscriber.subscriptionId} is seen`, cancelSeen);
     case 'merchantCancels':
       await asMerchant('period_end');
       return;
@@ -115,9 +115,9 @@ export async function actMidPeriod(stage: Stage, subscriber: Subscriber): Promis
       return;
     case 'resumes':
       await signed('cancel');
-      await until(`the cancel of ${subscriber.subscriptionId} is seen`, cancelSeen);
+      await pollUntil(`the cancel of ${subscriber.subscriptionId} is seen`, cancelSeen);
       await signed('resume');
-      return until(
+      return pollUntil(
         `the resume of ${subscriber.subscriptionId} is seen`,
         async () => !(await cancelSeen()),
       );

@@ -91,9 +91,9 @@ export function supervise({
       while (!(await responds(readyUrl))) {
         signal?.throwIfAborted();
         if (Date.now() > deadline) {
-          const said = await readFile(logFile, 'utf8').catch(() => '');
+          const logText = await readFile(logFile, 'utf8').catch(() => '');
           throw new OperatorError(
-            `${name} is not ready after 30 s. The end of ${logFile}:\n${said.split('\n').slice(-15).join('\n')}`,
+            `${name} is not ready after 30 s. The end of ${logFile}:\n${logText.split('\n').slice(-15).join('\n')}`,
           );
         }
         await new Promise((resolve) => setTimeout(resolve, 50));

@@ -12,6 +12,7 @@ import type { Submitted } from '../shared/sponsored.ts';
 export type Verb = 'cancel' | 'resume' | 'repair' | 'close';
 
 const POLL_MS = 1000;
+/** How long the page waits for the effect of an action. */
 const SEEN_MS = 60_000;
 
 /**

@@ -55,6 +55,7 @@ export async function refuseLacking(
 }
 
 const POLL_MS = 1000;
+/** How long the page waits for the effect of a change of plan. */
 const SEEN_MS = 60_000;
 
 /**

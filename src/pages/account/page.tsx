@@ -14,8 +14,8 @@ import { Approval } from './approval.tsx';
 import { SubscriptionCard } from './subscription-card.tsx';
 
 export function AccountPage(): ReactElement {
-  const place = useSession('subscriber');
-  const { session } = place;
+  const signIn = useSession('subscriber');
+  const { session } = signIn;
   return (
     <>
       <header className="top">
@@ -40,13 +40,13 @@ export function AccountPage(): ReactElement {
           role="subscriber"
           title={words.account.title}
           text={words.account.text}
-          place={place}
+          place={signIn}
         >
           <Footer />
         </SignIn>
       ) : (
         <Subscriptions session={session}>
-          <Switched place={place} />
+          <Switched place={signIn} />
         </Subscriptions>
       )}
     </>

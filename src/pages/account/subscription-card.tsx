@@ -105,8 +105,8 @@ export function SubscriptionCard({
   const run = (verb: Verb) => {
     setMessage(undefined);
     setBusy({ verb, step: 'preparing' });
-    const what = { before: subscription, shown: standing, verb };
-    act(session, what, (step) => setBusy({ verb, step })).then(
+    const shownState = { before: subscription, shown: standing, verb };
+    act(session, shownState, (step) => setBusy({ verb, step })).then(
       (acted) => {
         setBusy(undefined);
         setSubscription(acted.subscription);
@@ -268,7 +268,7 @@ function State({
     : cancelRequestedAt === null
       ? text.paidUntil
       : text.ends;
-  // What cannot be paid any more has no next payment.
+  // A subscription that cannot be paid any more has no next payment.
   const isPayable = standing?.approval !== 'replaced' && !tellsEnd;
   const line = (name: string, value: ReactNode) => <Line name={name}>{value}</Line>;
   return (

@@ -8,8 +8,8 @@ import { foreign } from '../shared/text.ts';
 import { ZoneSwitch } from '../shared/zone-switch.tsx';
 import { CustomerView } from './customers/customer-view.tsx';
 import { Search, SearchBox } from './customers/search.tsx';
+import { type App, type AppContext, useHash } from './parts/app-context.ts';
 import { formatHash, type Hash } from './parts/hash.ts';
-import { type App, type Place, useHash } from './parts/place.ts';
 import { Overview } from './payments/overview.tsx';
 import { Payment } from './payments/payment.tsx';
 import { Payments } from './payments/payments.tsx';
@@ -49,8 +49,8 @@ const views = [
 ] as const;
 
 export function DashboardPage(): ReactElement {
-  const place = useSession('merchant');
-  const { session } = place;
+  const signIn = useSession('merchant');
+  const { session } = signIn;
   if (session === undefined)
     return (
       <>
@@ -63,13 +63,13 @@ export function DashboardPage(): ReactElement {
           role="merchant"
           title="Your dashboard"
           text="Sign in with the wallet that receives your payments. The first sign-in makes your account."
-          place={place}
+          place={signIn}
         />
       </>
     );
   return (
     <>
-      <Switched place={place} />
+      <Switched place={signIn} />
       <SignedIn session={session} />
     </>
   );
@@ -94,14 +94,14 @@ function SignedIn({ session }: { session: Session }): ReactElement {
     }
   }, [session]);
   useEffect(() => void load(), [load]);
-  const wanted = hash.app ?? appId;
-  const app = apps?.find(({ id }) => id === wanted) ?? apps?.[0];
-  const shown = app?.id;
+  const wantedId = hash.app ?? appId;
+  const app = apps?.find(({ id }) => id === wantedId) ?? apps?.[0];
+  const shownId = app?.id;
   useEffect(() => {
-    if (shown === undefined) return;
-    setAppId(shown);
-    if (hash.app !== shown) history.replaceState(null, '', formatHash({ ...hash, app: shown }));
-  }, [shown, hash]);
+    if (shownId === undefined) return;
+    setAppId(shownId);
+    if (hash.app !== shownId) history.replaceState(null, '', formatHash({ ...hash, app: shownId }));
+  }, [shownId, hash]);
 
   if (apps === undefined)
     return (
@@ -126,43 +126,43 @@ function SignedIn({ session }: { session: Session }): ReactElement {
     const stays = view === 'search' || view === 'customers';
     location.hash = formatHash({ view, id: stays ? id : undefined, app });
   };
-  const made = (app: App) => {
+  const addApp = (app: App) => {
     setApps([app, ...apps]);
     open(app.id);
     setMaking(false);
   };
-  if (app === undefined) return <FirstApp session={session} onMade={made} />;
+  if (app === undefined) return <FirstApp session={session} onMade={addApp} />;
   return (
     <>
       <Shell
-        place={{ session, app }}
+        context={{ session, app }}
         hash={hash}
         apps={apps}
         onApp={open}
         onNew={() => setMaking(true)}
         onChanged={() => void load()}
       />
-      {making && <NewApp session={session} onMade={made} onClose={() => setMaking(false)} />}
+      {making && <NewApp session={session} onMade={addApp} onClose={() => setMaking(false)} />}
     </>
   );
 }
 
 function Shell({
-  place,
+  context,
   hash: { view, id },
   apps,
   onApp,
   onNew,
   onChanged,
 }: {
-  place: Place;
+  context: AppContext;
   hash: Hash;
   apps: readonly App[];
   onApp: (id: string) => void;
   onNew: () => void;
   onChanged: () => void;
 }): ReactElement {
-  const attention = useAttention(place);
+  const attention = useAttention(context);
   const main = useRef<HTMLElement>(null);
   const first = useRef(true);
   useEffect(() => {
@@ -181,7 +181,7 @@ function Shell({
         <label className="small">
           <span className="visually-hidden">App</span>
           <select
-            value={place.app.id}
+            value={context.app.id}
             onChange={({ target }) => (target.value === '' ? onNew() : onApp(target.value))}
           >
             {apps.map((app) => (
@@ -204,18 +204,18 @@ function Shell({
           ))}
         </nav>
         <div className="foot muted">
-          <Address of={place.session.address} label="your wallet" />
+          <Address of={context.session.address} label="your wallet" />
           <ZoneSwitch />
           <a href="/docs">API reference</a>
-          <Button kind="link" onClick={place.session.end}>
+          <Button kind="link" onClick={context.session.end}>
             Sign out
           </Button>
         </div>
       </header>
-      <main className="view" ref={main} tabIndex={-1} key={place.app.id}>
+      <main className="view" ref={main} tabIndex={-1} key={context.app.id}>
         <AttentionBanner attention={attention} />
         <View
-          place={place}
+          context={context}
           view={view}
           id={id}
           unregistered={attention?.unregistered ?? 0}
@@ -227,13 +227,13 @@ function Shell({
 }
 
 function View({
-  place,
+  context,
   view,
   id,
   unregistered,
   onChanged,
 }: {
-  place: Place;
+  context: AppContext;
   view: string;
   id: string | undefined;
   unregistered: number;
@@ -241,44 +241,48 @@ function View({
 }): ReactElement {
   switch (view) {
     case 'plans':
-      return <Plans place={place} />;
+      return <Plans context={context} />;
     case 'links':
-      return <Links place={place} />;
+      return <Links context={context} />;
     case 'subscriptions':
       return id === undefined ? (
-        <Subscriptions place={place} unregistered={unregistered} />
+        <Subscriptions context={context} unregistered={unregistered} />
       ) : (
-        <Subscription key={id} place={place} id={id} />
+        <Subscription key={id} context={context} id={id} />
       );
     case 'customers':
       return id === undefined ? (
-        <Subscriptions place={place} unregistered={unregistered} />
+        <Subscriptions context={context} unregistered={unregistered} />
       ) : (
-        <CustomerView key={id} place={place} id={id} />
+        <CustomerView key={id} context={context} id={id} />
       );
     case 'payments':
       return id === undefined ? (
-        <Payments place={place} />
+        <Payments context={context} />
       ) : (
-        <Payment key={id} place={place} id={id} />
+        <Payment key={id} context={context} id={id} />
       );
     case 'statements':
-      return <Statements place={place} />;
+      return <Statements context={context} />;
     case 'webhook':
       return id === undefined ? (
-        <Webhook place={place} />
+        <Webhook context={context} />
       ) : (
-        <Delivery key={id} place={place} reference={id} />
+        <Delivery key={id} context={context} reference={id} />
       );
     case 'events':
-      return id === undefined ? <Events place={place} /> : <Event key={id} place={place} id={id} />;
+      return id === undefined ? (
+        <Events context={context} />
+      ) : (
+        <Event key={id} context={context} id={id} />
+      );
     case 'search':
-      return <Search key={id} place={place} text={id ?? ''} />;
+      return <Search key={id} context={context} text={id ?? ''} />;
     case 'keys':
-      return <ApiKeys place={place} />;
+      return <ApiKeys context={context} />;
     case 'settings':
-      return <Settings place={place} onChanged={onChanged} />;
+      return <Settings context={context} onChanged={onChanged} />;
     default:
-      return <Overview place={place} />;
+      return <Overview context={context} />;
   }
 }

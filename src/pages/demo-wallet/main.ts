@@ -6,10 +6,10 @@ import { registerDemoWallet } from './wallet.ts';
 
 const PLACE = 'billing-demo-wallet';
 const CONTROL_PLACE = 'billing-demo-control';
-const [, given, control = ''] =
+const [, givenName, control = ''] =
   /^#demo=([1-9A-HJ-NP-Za-km-z]+)(?:&control=([^&]+))?$/.exec(location.hash) ?? [];
-if (given !== undefined) {
-  sessionStorage.setItem(PLACE, given);
+if (givenName !== undefined) {
+  sessionStorage.setItem(PLACE, givenName);
   const url = decodeURIComponent(control);
   if (controlPattern.test(url)) sessionStorage.setItem(CONTROL_PLACE, url);
   history.replaceState(null, '', location.pathname);

@@ -72,10 +72,10 @@ function signed(transaction: Uint8Array, key: Uint8Array): Uint8Array {
   const [signers = 1] = transaction;
   const message = transaction.slice(1 + 64 * signers);
   const owner = bs58.encode(key.slice(32));
-  const accountAt = (place: number) => message.slice(4 + 32 * place, 36 + 32 * place);
-  const places = Array.from({ length: signers }, (_, place) => place);
-  const own = places.find((place) => bs58.encode(accountAt(place)) === owner) ?? 0;
-  const whole = transaction.slice();
-  whole.set(nacl.sign.detached(message, key), 1 + 64 * own);
-  return whole;
+  const accountAt = (index: number) => message.slice(4 + 32 * index, 36 + 32 * index);
+  const places = Array.from({ length: signers }, (_, index) => index);
+  const signerIndex = places.find((index) => bs58.encode(accountAt(index)) === owner) ?? 0;
+  const signedTransaction = transaction.slice();
+  signedTransaction.set(nacl.sign.detached(message, key), 1 + 64 * signerIndex);
+  return signedTransaction;
 }

@@ -14,8 +14,8 @@ const format = new Intl.DateTimeFormat(locale, minute);
 for (const time of document.querySelectorAll('time')) {
   const at = new Date(time.dateTime);
   if (at.getTimezoneOffset() === 0) continue;
-  const own = document.createElement('span');
-  own.className = 'muted no-print';
-  own.textContent = ` (${format.format(at)})`;
-  time.append(own);
+  const message = document.createElement('span');
+  message.className = 'muted no-print';
+  message.textContent = ` (${format.format(at)})`;
+  time.append(message);
 }

@@ -10,8 +10,8 @@ export function Fill({
 }: { text: string } & Readonly<Record<string, ReactNode>>): ReactElement {
   return (
     <>
-      {text.split(/\{(\w+)\}/).map((part, place) => (
-        <Fragment key={place}>{place % 2 === 0 ? part : values[part]}</Fragment>
+      {text.split(/\{(\w+)\}/).map((part, index) => (
+        <Fragment key={index}>{index % 2 === 0 ? part : values[part]}</Fragment>
       ))}
     </>
   );

@@ -5,7 +5,7 @@ import { isLanguage, type Language } from '../../words/languages.ts';
 import { locale as current, speak, type Words } from './language.ts';
 
 /** The localStorage key of the language that the reader chose. */
-const PLACE = 'billing-language';
+const STORAGE_KEY = 'billing-language';
 
 const languageOf = (tag: string) => tag.toLowerCase().split('-', 1)[0] ?? '';
 
@@ -26,7 +26,7 @@ function withStorage<T>(use: (storage: Storage) => T): T | null {
  * languages that has a catalogue, or English.
  */
 function preferred(): Language {
-  const chosen = withStorage((storage) => storage.getItem(PLACE));
+  const chosen = withStorage((storage) => storage.getItem(STORAGE_KEY));
   if (chosen !== null && isLanguage(chosen)) return chosen;
   return navigator.languages.map(languageOf).find(isLanguage) ?? 'en';
 }
@@ -62,6 +62,6 @@ export async function setLanguage(language: Language = preferred()): Promise<voi
 
 /** Sets the page's language to the reader's choice, and stores the choice in the browser. */
 export async function chooseLanguage(language: Language): Promise<void> {
-  withStorage((storage) => storage.setItem(PLACE, language));
+  withStorage((storage) => storage.setItem(STORAGE_KEY, language));
   await setLanguage(language);
 }

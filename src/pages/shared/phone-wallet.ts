@@ -53,10 +53,13 @@ const authorizationCache = {
   async get(): Promise<Authorization | undefined> {
     const text = withStorage((storage) => storage.getItem(PLACE)) ?? undefined;
     if (text === undefined) return undefined;
-    const kept = JSON.parse(text) as Authorization;
+    const stored = JSON.parse(text) as Authorization;
     // JSON cannot hold bytes, so the public key is decoded from the address.
-    const accounts = kept.accounts.map((one) => ({ ...one, publicKey: bs58.decode(one.address) }));
-    return { ...kept, accounts };
+    const accounts = stored.accounts.map((one) => ({
+      ...one,
+      publicKey: bs58.decode(one.address),
+    }));
+    return { ...stored, accounts };
   },
   async set(authorization: Authorization): Promise<void> {
     withStorage((storage) => storage.setItem(PLACE, JSON.stringify(authorization)));
@@ -153,12 +156,12 @@ function signingOf({ features }: Adapter) {
   } = features;
   const signMessage: SolanaSignMessageMethod = async (...inputs) => {
     const answers = await ask(() => messages?.signMessage(...inputs));
-    return answers.map(({ signature, signedMessage }, place) => {
+    return answers.map(({ signature, signedMessage }, index) => {
       // `signedMessage` is the message with the signature after it, or only the signature. If it is
       // only the signature, the message is taken from the input.
       const signed = signedMessage.slice(0, -SIGNATURE_BYTES);
-      const given = inputs[place]?.message ?? signed;
-      return { signature, signedMessage: signed.length === 0 ? given : signed };
+      const message = inputs[index]?.message ?? signed;
+      return { signature, signedMessage: signed.length === 0 ? message : signed };
     });
   };
   const signTransaction: SolanaSignTransactionMethod = (...inputs) =>

@@ -25,9 +25,9 @@ function isProven({ websiteProven, websiteUrl }: PublicPlan, url: string): boole
 }
 
 /**
- * The app's support, terms and privacy notice. They are links under the origin of a proven website,
- * and the mail address beside a proven website; anything else is text, as the merchant's claim.
- * Renders nothing when the app has none of them.
+ * The app's support, terms and privacy notice. A URL is a link only under the origin of a proven
+ * website, and the mail address only if the app has a proven website. Anything else is shown as
+ * text, because it is only the merchant's claim. Renders nothing when the app has none of them.
  */
 export function SellerLinks({ plan }: { plan: PublicPlan }): ReactElement {
   const { supportEmail, supportUrl, termsUrl, privacyUrl } = plan;
@@ -37,10 +37,10 @@ export function SellerLinks({ plan }: { plan: PublicPlan }): ReactElement {
     [text.terms, safeUrl(termsUrl)],
     [text.privacy, safeUrl(privacyUrl)],
   ];
-  const given = links.flatMap(([name, href]) =>
+  const filledLinks = links.flatMap(([name, href]) =>
     href === undefined ? [] : [[name, href] as const],
   );
-  if (given.length === 0 && supportEmail === null) return <></>;
+  if (filledLinks.length === 0 && supportEmail === null) return <></>;
   return (
     <p className="muted small seller-links">
       {supportEmail !== null && (
@@ -53,7 +53,7 @@ export function SellerLinks({ plan }: { plan: PublicPlan }): ReactElement {
           )}
         </span>
       )}
-      {given.map(([name, href]) =>
+      {filledLinks.map(([name, href]) =>
         isProven(plan, href) ? (
           <a key={name} href={href} target="_blank" rel="noreferrer noopener nofollow">
             {name}

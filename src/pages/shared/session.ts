@@ -89,8 +89,8 @@ export async function sessionFor(
   role: Role,
   step: (name: 'signIn') => void,
 ): Promise<Session> {
-  const kept = keptSession(connected, role);
-  if (kept !== undefined) return kept;
+  const storedSession = keptSession(connected, role);
+  if (storedSession !== undefined) return storedSession;
   dropToken(role);
   step('signIn');
   const { account, token } = await signInAs(connected, role);
@@ -101,9 +101,9 @@ export async function sessionFor(
  * Opens a session with the tab's token. Returns undefined if the tab has no token of this account.
  */
 export function keptSession(connected: Connected, role: Role): Session | undefined {
-  const kept = keptToken(role);
-  return kept?.address === connected.account.address
-    ? sessionOf(connected, role, kept.token)
+  const storedToken = keptToken(role);
+  return storedToken?.address === connected.account.address
+    ? sessionOf(connected, role, storedToken.token)
     : undefined;
 }
 
@@ -127,10 +127,10 @@ export async function resumeSession(
   role: Role,
 ): Promise<Session | undefined> {
   const accounts = await sharedAccounts(wallet);
-  const kept = keptToken(role);
-  if (kept === undefined) return undefined;
-  const account = accounts.find(({ address }) => address === kept.address);
-  if (account !== undefined) return sessionOf({ wallet, account }, role, kept.token);
+  const storedToken = keptToken(role);
+  if (storedToken === undefined) return undefined;
+  const account = accounts.find(({ address }) => address === storedToken.address);
+  if (account !== undefined) return sessionOf({ wallet, account }, role, storedToken.token);
   // The wallet now shares only other accounts, so the token can no longer be used.
   if (accounts.length > 0) dropToken(role);
   return undefined;
@@ -144,12 +144,12 @@ async function signInAs(connected: Connected, role: Role): Promise<SignedIn> {
   const { wallet, account } = connected;
   const features = featuresOf(connected);
   const ways = signInWays(features, role);
-  const kept = ways.filter((way) => way === keptWay(wallet.name, account.address));
+  const lastWays = ways.filter((way) => way === keptWay(wallet.name, account.address));
   let failure: Error | undefined;
-  for (const way of new Set([...kept, ...ways]))
+  for (const way of new Set([...lastWays, ...ways]))
     try {
       const signedIn = await signInBy(connected, role, way);
-      if (way !== ways[0] || kept.length > 0) keepWay(wallet.name, account.address, way);
+      if (way !== ways[0] || lastWays.length > 0) keepWay(wallet.name, account.address, way);
       return signedIn;
     } catch (error) {
       if (!isOtherWayOpen(error)) throw error;

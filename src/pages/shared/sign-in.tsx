@@ -108,9 +108,9 @@ export function useSession(role: Role): SignInPlace {
   const [session, setSession] = useState<Session>();
   const [isSwitched, setSwitched] = useState(false);
   const [tried, setTried] = useState<SolanaWallet>();
-  const kept = session === undefined ? keptToken(role) : undefined;
-  const known = wallets.find(({ name }) => name === kept?.wallet);
-  const resuming = known === tried ? undefined : known;
+  const storedToken = session === undefined ? keptToken(role) : undefined;
+  const keptWallet = wallets.find(({ name }) => name === storedToken?.wallet);
+  const resuming = keptWallet === tried ? undefined : keptWallet;
 
   useEffect(() => {
     if (resuming === undefined) return;

@@ -29,7 +29,10 @@ export interface Submitted {
 
 /** Long polling: maximum seconds that the service waits for a new state before it responds. */
 const WAIT_SECONDS = 8;
-/** Milliseconds before the next poll after an answer that came sooner than that, without news. */
+/**
+ * Pause (ms) before the next poll if the service responded sooner than WAIT_SECONDS and the state
+ * is unchanged.
+ */
 const PAUSE_MS = 1000;
 /** A signed transaction counts as slow after this time (ms). Its blockhash has then expired. */
 const UNDECIDED_MS = 100_000;

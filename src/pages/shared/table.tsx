@@ -35,8 +35,8 @@ export function Table<Row extends { id: string }>({
       <table role="table">
         <thead role="rowgroup">
           <tr role="row">
-            {columns.map((column, place) => (
-              <th key={place} scope="col" role="columnheader" className={classOf(column)}>
+            {columns.map((column, index) => (
+              <th key={index} scope="col" role="columnheader" className={classOf(column)}>
                 {column.head}
               </th>
             ))}
@@ -45,9 +45,9 @@ export function Table<Row extends { id: string }>({
         <tbody role="rowgroup">
           {rows.map((row) => (
             <tr key={row.id} role="row">
-              {columns.map((column, place) => (
+              {columns.map((column, index) => (
                 <td
-                  key={place}
+                  key={index}
                   role="cell"
                   className={classOf(column)}
                   data-head={typeof column.head === 'string' ? column.head : undefined}

@@ -27,8 +27,8 @@ export function withStorage<T>(use: (storage: Storage) => T): T | undefined {
   }
 }
 
-export function keepToken(role: Role, kept: KeptToken): void {
-  withStorage((storage) => storage.setItem(placeOf(role), JSON.stringify(kept)));
+export function keepToken(role: Role, token: KeptToken): void {
+  withStorage((storage) => storage.setItem(placeOf(role), JSON.stringify(token)));
 }
 
 export function dropToken(role: Role): void {
@@ -38,8 +38,8 @@ export function dropToken(role: Role): void {
 /** Returns the token of a role. Returns undefined when there is no token or it has expired. */
 export function keptToken(role: Role): KeptToken | undefined {
   const text = withStorage((storage) => storage.getItem(placeOf(role))) ?? undefined;
-  const kept = text === undefined ? undefined : (JSON.parse(text) as KeptToken);
-  if (kept === undefined || Date.parse(kept.expiresAt) > Date.now()) return kept;
+  const stored = text === undefined ? undefined : (JSON.parse(text) as KeptToken);
+  if (stored === undefined || Date.parse(stored.expiresAt) > Date.now()) return stored;
   dropToken(role);
   return undefined;
 }

@@ -22,7 +22,7 @@ import {
 export type SignInWay = 'signIn' | 'signMessage' | 'signOffchainMessage' | 'transaction';
 
 /** The service's sign-in text. `transaction` is set when the wallet signs in with a transaction. */
-export interface Asked {
+export interface SignInRequest {
   message: string;
   transaction?: string;
 }
@@ -119,7 +119,7 @@ const MESSAGE_PLACE = 65;
 async function sign(
   { wallet: { features }, account }: Connected,
   way: SignInWay,
-  { message, transaction = '' }: Asked,
+  { message, transaction = '' }: SignInRequest,
 ): Promise<Signed | undefined> {
   if (way === 'signIn') {
     const [output] = (await features['solana:signIn']?.signIn(fieldsOf(message))) ?? [];
@@ -160,7 +160,7 @@ async function sign(
 export async function signInWith(
   connected: Connected,
   way: SignInWay,
-  asked: Asked,
+  asked: SignInRequest,
 ): Promise<SignedIn> {
   try {
     await unlock(connected);

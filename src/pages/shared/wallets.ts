@@ -77,10 +77,10 @@ const signs = (connected: Connected): boolean =>
   );
 
 const registry = getWallets();
-let known = solanaWallets();
-// A wallet may register before any component listens, so `known` is updated from the start.
+let wallets = solanaWallets();
+// A wallet may register before any component listens, so `wallets` is updated from the start.
 for (const event of ['register', 'unregister'] as const)
-  registry.on(event, () => (known = solanaWallets()));
+  registry.on(event, () => (wallets = solanaWallets()));
 
 function solanaWallets(): readonly SolanaWallet[] {
   return registry.get().filter(({ chains }) => chains.some((one) => one.startsWith('solana:')));
@@ -93,7 +93,7 @@ export function useWallets(): readonly SolanaWallet[] {
       const offs = [registry.on('register', changed), registry.on('unregister', changed)];
       return () => offs.forEach((off) => off());
     },
-    () => known,
+    () => wallets,
   );
 }
 

@@ -7,14 +7,14 @@ import { switchZone, useUtc } from './time.tsx';
 /** Shows the time zone of the page's times, with a button that switches the time zone. */
 export function ZoneSwitch(): ReactElement {
   const isUtc = useUtc();
-  const own = new Intl.DateTimeFormat().resolvedOptions().timeZone;
-  const name = own.split('/').at(-1)?.replaceAll('_', ' ') ?? own;
+  const localZone = new Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const name = localZone.split('/').at(-1)?.replaceAll('_', ' ') ?? localZone;
   return (
     <Button kind="link" onClick={switchZone}>
       {fill(words.zone, { zone: isUtc ? 'UTC' : name })}
       <span className="visually-hidden">
         {' '}
-        {fill(words.showZone, { zone: isUtc ? own : 'UTC' })}
+        {fill(words.showZone, { zone: isUtc ? localZone : 'UTC' })}
       </span>
     </Button>
   );

@@ -29,12 +29,12 @@ const POLL_MS = 1500;
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
- * A connected wallet. `known` is the session of the wallet's account, if the tab already has one.
+ * A connected wallet. `session` is the session of the wallet's account, if the tab already has one.
  * `begin` sets the page's session.
  */
 interface Party {
   connected: Connected;
-  known: Session | undefined;
+  session: Session | undefined;
   begin: (session: Session | undefined) => void;
 }
 
@@ -53,8 +53,8 @@ export async function connectFirst(
   const connected = await connect(wallet);
   if (!knowsNetwork(connected.account)) return wrong;
   met(connected);
-  const known = keptSession(connected, 'subscriber');
-  return subscribe(order, { connected, known, begin }, show);
+  const session = keptSession(connected, 'subscriber');
+  return subscribe(order, { connected, session, begin }, show);
 }
 
 /**
@@ -63,17 +63,18 @@ export async function connectFirst(
  */
 export async function subscribe(
   order: Offered,
-  { connected, known, begin }: Party,
+  { connected, session: knownSession, begin }: Party,
   show: (step: Step) => void,
 ): Promise<View> {
   const outcome = await subscribeSponsored(order, connected, show);
   if (outcome.at === 'problem' || outcome.at === 'otherApproval') return outcome;
   if (outcome.at === 'done') {
-    const session = known ?? outcome.session;
+    const session = knownSession ?? outcome.session;
     begin(session);
     return { at: 'done', session, subscription: outcome.subscription };
   }
-  const signedIn = known ?? outcome.session ?? (await sessionFor(connected, 'subscriber', show));
+  const signedIn =
+    knownSession ?? outcome.session ?? (await sessionFor(connected, 'subscriber', show));
   show('check');
   begin(signedIn);
   const view = await proceed(order, signedIn, outcome, show);
@@ -81,7 +82,7 @@ export async function subscribe(
   // The wallet signed too slowly, so it would send this transaction itself. But it cannot pay the
   // network fee, so the service sponsors the wallet once more.
   forgetLapse(connected.wallet);
-  return subscribe(order, { connected, known: signedIn, begin }, show);
+  return subscribe(order, { connected, session: signedIn, begin }, show);
 }
 
 /**
@@ -104,8 +105,8 @@ async function proceed(
     return landed(signedIn, order);
   }
   if (standing.onChain !== 'live') order.departures.looked(at);
-  const place = await placeOf(signedIn, order, standing);
-  if (place !== undefined) return place;
+  const view = await placeOf(signedIn, order, standing);
+  if (view !== undefined) return view;
   let offer: Awaited<ReturnType<typeof offerAfterSignIn>>;
   try {
     offer = await offerAfterSignIn(signedIn, order, standing, order.terms.change);
@@ -171,14 +172,14 @@ export async function restore(
   show('check');
   const standing = await readStanding(session, order);
   if (how === 'repair' && isUnnamed(standing, shown)) return { at: 'subscribed', standing };
-  const ask = (sponsored: boolean) =>
+  const requestTransaction = (sponsored: boolean) =>
     session.client.post(`/subscriber/subscriptions/{subscriptionId}/${how}`, {
       path: { subscriptionId },
       body: { sponsored },
     });
   let submitted: Submitted;
   try {
-    submitted = await submitNoted(session, order, ask, show);
+    submitted = await submitNoted(session, order, requestTransaction, show);
   } catch (error) {
     if (!(error instanceof WalletRefusal)) throw error;
     return { at: 'problem', cause: { error }, isSubscribed: true };
@@ -234,8 +235,8 @@ async function subscribedAlready({ client }: Session, standing: Standing): Promi
   const { subscriptionId } = standing;
   if (subscriptionId === null) return { at: 'subscribed', standing };
   const path = { subscriptionId };
-  const own = await client.get('/subscriber/subscriptions/{subscriptionId}', { path });
-  if (own.status !== 'past_due') return { at: 'subscribed', standing };
+  const subscription = await client.get('/subscriber/subscriptions/{subscriptionId}', { path });
+  if (subscription.status !== 'past_due') return { at: 'subscribed', standing };
   const [latest] = await client.get('/subscriber/subscriptions/{subscriptionId}/transactions', {
     path,
     query: { limit: 1 },

@@ -103,7 +103,7 @@ function useRuns(shown: (view: View) => void) {
   };
 }
 
-/** What the page has shown, and the user has to confirm: part of Offered. */
+/** The terms that the page has shown and that the user has to confirm. Part of Offered. */
 function useShown(order: Order) {
   const [terms, setTerms] = useState<Terms>(order.plan);
   const [replacing, setReplacing] = useState<string>();
@@ -182,7 +182,7 @@ export function useFlow(order: Order): Flow {
   const again = () => {
     if (session === undefined) setView({ at: 'offer' });
     else {
-      const party = { connected: session, known: session, begin };
+      const party = { connected: session, session, begin };
       run(session.wallet.name, (show) => subscribe(offered, party, show));
     }
   };
@@ -214,8 +214,8 @@ export function useFlow(order: Order): Flow {
     },
     restore(standing, how) {
       if (session === undefined) return;
-      const what = { shown: standing, how };
-      run(session.wallet.name, (show) => restore(offered, session, what, show));
+      const shownState = { shown: standing, how };
+      run(session.wallet.name, (show) => restore(offered, session, shownState, show));
     },
   };
 }

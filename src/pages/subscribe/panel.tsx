@@ -49,16 +49,16 @@ export function Panel({
   const { view, session } = flow;
   // Without the summary of a suspended merchant's plan, this is the page's first heading.
   const Heading = plan.available ? 'h2' : 'h1';
-  const place = useRef<HTMLDivElement>(null);
+  const screen = useRef<HTMLDivElement>(null);
   const first = useRef(true);
   useEffect(() => {
     // The focus moves to the new screen, so that a screen reader starts reading there.
-    if (!first.current) place.current?.focus();
+    if (!first.current) screen.current?.focus();
     first.current = false;
   }, [view.at]);
 
   return (
-    <div className="panel" ref={place} tabIndex={-1}>
+    <div className="panel" ref={screen} tabIndex={-1}>
       {why !== undefined && view.at === 'offer' ? (
         <>
           <Heading>
@@ -241,11 +241,11 @@ function Progress({ step }: { step: Step }): ReactElement {
   if (reached === -1) return <></>;
   return (
     <ol className="stages">
-      {STAGES.map((stage, place) => (
+      {STAGES.map((stage, index) => (
         <li
           key={stage}
-          className={place <= reached ? 'reached' : ''}
-          aria-current={place === reached ? 'step' : undefined}
+          className={index <= reached ? 'reached' : ''}
+          aria-current={index === reached ? 'step' : undefined}
         >
           {words.stage[stage]}
         </li>

@@ -39,11 +39,11 @@ interface ProblemText extends Explanation {
 export function textOf({ cause, isUnsure = false, isSubscribed = false }: Problem): ProblemText {
   const claim = isUnsure ? words.problem.unsure : words.problem.nothingPaid;
   if ('error' in cause) {
-    const told = ofError(cause.error, claim);
+    const text = ofError(cause.error, claim);
     // The title of a refused signature says that the user has not subscribed.
-    return isSubscribed && told.title === words.problem.sign
-      ? { ...told, title: words.problem.other }
-      : told;
+    return isSubscribed && text.title === words.problem.sign
+      ? { ...text, title: words.problem.other }
+      : text;
   }
   if ('status' in cause) return ofTransaction(cause, isUnsure, claim);
   return { kind: 'warning', title: words.problem.sends, text: words.problem.sendsText };

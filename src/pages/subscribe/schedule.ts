@@ -48,15 +48,16 @@ export function linesOf({
     const due = new Date(dueAt).getTime();
     const end = new Date(until);
     const isPart = end.getTime() - due < period;
-    // `alone` is the number of payments of this entry that get a line each. In a short entry (at
-    // most MAX_LISTED payments), each payment gets a line. In a longer entry, only the first
-    // payment of the whole schedule gets a line. The other payments of the entry share one line.
-    const alone = times !== null && times <= MAX_LISTED ? times : lines.length === 0 ? 1 : 0;
-    for (let place = 0; place < alone; place += 1)
-      add(amount, new Date(due + place * period), { times: 1, until: isPart ? end : null });
-    if (times === null || times > alone)
-      add(amount, new Date(due + alone * period), {
-        times: times === null ? null : times - alone,
+    // `listedOneByOne` is the number of payments of this entry that get a line each. In a short
+    // entry (at most MAX_LISTED payments), each payment gets a line. In a longer entry, only the
+    // first payment of the whole schedule gets a line. The other payments share one line.
+    const listedOneByOne =
+      times !== null && times <= MAX_LISTED ? times : lines.length === 0 ? 1 : 0;
+    for (let index = 0; index < listedOneByOne; index += 1)
+      add(amount, new Date(due + index * period), { times: 1, until: isPart ? end : null });
+    if (times === null || times > listedOneByOne)
+      add(amount, new Date(due + listedOneByOne * period), {
+        times: times === null ? null : times - listedOneByOne,
         until: null,
       });
   }

@@ -118,8 +118,8 @@ function Payments({
   if (lines.length === 0) return <Line name={words.summary.noPayment}>–</Line>;
   return (
     <>
-      {lines.map((line, place) => (
-        <div key={place}>
+      {lines.map((line, index) => (
+        <div key={index}>
           <dt>
             <Due line={line} periodHours={plan.periodHours} />
           </dt>

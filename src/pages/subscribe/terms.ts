@@ -20,13 +20,16 @@ const today = ({ usdcNeeded, trialHours, schedule }: Terms): bigint =>
  */
 const TOLERATED = 100n;
 
-/** Returns whether the wallet must see its own terms before it signs. */
-export function isOther(shown: Terms, own: Standing): boolean {
+/**
+ * Returns whether this wallet's terms (`standing`) differ so much from the shown terms that the
+ * page must show them before the wallet signs.
+ */
+export function isOther(shown: Terms, standing: Standing): boolean {
   // The amounts of a change of plan are known only after the wallet is connected, so the page shows
   // them once before the wallet signs. Afterwards the amounts change every second, because the
   // credit shrinks. The page does not ask the user to confirm each of these small changes.
-  if (own.change !== null) return shown.change === undefined || shown.change === null;
-  if (own.trialHours !== shown.trialHours) return true;
-  const [before, now] = [today(shown), today(own)];
+  if (standing.change !== null) return shown.change === undefined || shown.change === null;
+  if (standing.trialHours !== shown.trialHours) return true;
+  const [before, now] = [today(shown), today(standing)];
   return now > before || (before - now) * TOLERATED > before;
 }

@@ -81,7 +81,7 @@ void t.test('token accounts are the associated ones of SPL Token', (t) => {
   t.end();
 });
 
-void t.test('a program at another address has other accounts', (t) => {
+void t.test('a program at another address derives other accounts', (t) => {
   const [program, owner] = [
     '11111111111111111111111111111112',
     'SysvarRent111111111111111111111111111111111',
@@ -93,7 +93,7 @@ void t.test('a program at another address has other accounts', (t) => {
   t.end();
 });
 
-void t.test('an address derived again is the same, out of the cache or not', (t) => {
+void t.test('deriving an address again gives the same result, from the cache or not', (t) => {
   const owner = 'SysvarRent111111111111111111111111111111111';
   const first = planAddress(SUBSCRIPTIONS_PROGRAM, owner, 7n);
   t.equal(planAddress(SUBSCRIPTIONS_PROGRAM, owner, 7n), first);
@@ -129,7 +129,7 @@ void t.test('isAddress only accepts Base58 of 32 bytes', (t) => {
   t.end();
 });
 
-void t.test('addressBytes names the text that is no address', (t) => {
+void t.test('addressBytes names the text that is not an address', (t) => {
   t.same(addressBytes('11111111111111111111111111111111'), new Uint8Array(32));
   t.throws(() => addressBytes('nonsense0'), { name: 'TypeError', message: /"nonsense0"/ });
   t.throws(() => addressBytes('z'.repeat(44)), TypeError);

@@ -122,32 +122,35 @@ void t.test('the other events are read field by field', (t) => {
   t.end();
 });
 
-void t.test('events of older programs have fewer fields, those of later ones more', (t) => {
-  const one = (data: Buffer) => events(transaction([pull], { 0: [call(P, 2, data)] }))[0];
-  t.match(
-    one(transfer.subarray(0, 201)),
-    { ...transferred, receiverAccount: null, puller: null },
-    '0.3.0',
-  );
-  t.match(one(transfer.subarray(0, 233)), { ...transferred, puller: null });
-  t.match(one(Buffer.concat([transfer, key('later')])), transferred);
-  t.match(one(event(0, ...['plan', 'subscriber', 'mint'].map(key), int(5n))), {
-    kind: 'created',
-    payer: null,
-  });
-  t.match(one(event(1, key('plan'), key('subscriber'), int(8n), key('authorized by'))), {
-    kind: 'cancelled',
-    expiresAt: 8n,
-  });
-  t.throws(() => one(transfer.subarray(0, 200)), {
-    constructor: ChainDataError,
-    message: /at least 201 bytes, this one has 200/,
-  });
-  t.end();
-});
+void t.test(
+  'events of older programs with fewer fields, and of later ones with more, are read',
+  (t) => {
+    const one = (data: Buffer) => events(transaction([pull], { 0: [call(P, 2, data)] }))[0];
+    t.match(
+      one(transfer.subarray(0, 201)),
+      { ...transferred, receiverAccount: null, puller: null },
+      '0.3.0',
+    );
+    t.match(one(transfer.subarray(0, 233)), { ...transferred, puller: null });
+    t.match(one(Buffer.concat([transfer, key('later')])), transferred);
+    t.match(one(event(0, ...['plan', 'subscriber', 'mint'].map(key), int(5n))), {
+      kind: 'created',
+      payer: null,
+    });
+    t.match(one(event(1, key('plan'), key('subscriber'), int(8n), key('authorized by'))), {
+      kind: 'cancelled',
+      expiresAt: 8n,
+    });
+    t.throws(() => one(transfer.subarray(0, 200)), {
+      constructor: ChainDataError,
+      message: /at least 201 bytes, this one has 200/,
+    });
+    t.end();
+  },
+);
 
 void t.test(
-  'a pull inside another program’s call is found: the plan’s owner may be a multisig',
+  'a pull inside another program’s call is found, as when a multisig owns the plan',
   (t) => {
     const wrapped = transaction([call(FOREIGN, 1, Buffer.alloc(0))], {
       0: [call(P, 2, Buffer.from([10]), []), token(3), call(P, 3, transfer)],
@@ -201,7 +204,7 @@ void t.test('forged events are not read', (t) => {
 });
 
 void t.test(
-  'events without stack heights are read only when the transaction’s own pulls called them',
+  'events without stack heights are read only if the transaction’s own pulls caused them',
   (t) => {
     t.same(events(transaction([pull], { 0: [call(P, null, transfer)] })), [
       { ...transferred, instruction: 0 },

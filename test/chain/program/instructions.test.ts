@@ -51,7 +51,7 @@ function plain(instruction: KitInstruction | Instruction) {
 }
 
 void t.test(
-  'instructions that 0.5.0 left as they were equal those of the published client',
+  'instructions that 0.5.0 did not change equal those of the published client',
   async (t) => {
     const terms = {
       planId: 42n,
@@ -231,7 +231,7 @@ void t.test(
 );
 
 void t.test(
-  'update_plan is the published one with the events accounts of 0.4.0 and the state seen of 0.5.0 appended',
+  'update_plan equals the published one plus the accounts and the state that later versions append',
   (t) => {
     const edit = {
       status: 'sunset',
@@ -270,70 +270,70 @@ void t.test(
   },
 );
 
-void t.test('resume names the authority and the expiry that was seen', async (t) => {
-  const mine = plain(
-    own.resumeSubscription(program, { ...parties, mint, expiresAt: 1_800_000_000n }),
-  );
-  const theirs = plain(
-    await client.getResumeSubscriptionOverlayInstructionAsync({
-      planPda: plan,
-      subscriber: createNoopSigner(subscriber),
-    }),
-  );
-  const [authority] = await client.findSubscriptionAuthorityPda({
-    user: subscriber,
-    tokenMint: mint,
-  });
-  t.same(mine.accounts, [
-    ...theirs.accounts.slice(0, 3),
-    `${authority} 0`,
-    ...theirs.accounts.slice(3),
-  ]);
-  t.equal(mine.data, `${theirs.data}${u64Hex(1_800_000_000n)}`);
-});
-
 void t.test(
-  'revoke of the authority and cancel now are laid out as docs/chain.md has them',
+  'the resume instruction contains the authority account and the expected expiry',
   async (t) => {
+    const mine = plain(
+      own.resumeSubscription(program, { ...parties, mint, expiresAt: 1_800_000_000n }),
+    );
+    const theirs = plain(
+      await client.getResumeSubscriptionOverlayInstructionAsync({
+        planPda: plan,
+        subscriber: createNoopSigner(subscriber),
+      }),
+    );
     const [authority] = await client.findSubscriptionAuthorityPda({
       user: subscriber,
       tokenMint: mint,
     });
-    t.same(plain(own.revokeAuthority(program, { user: subscriber, mint })), {
-      programId: program,
-      accounts: [
-        `${subscriber} 3`,
-        `${ata(subscriber)} 1`,
-        `${mint} 0`,
-        `${TOKEN_PROGRAM} 0`,
-        `${authority} 1`,
-      ],
-      data: '0e',
-    });
-    t.equal(
-      own
-        .revokeAuthority(program, { user: subscriber, mint, receiver: sponsor })
-        .keys[5]?.pubkey.toBase58(),
-      sponsor,
-    );
-    t.same(
-      plain(
-        own.cancelSubscriptionNow(program, { ...parties, merchant, periodStart: 1_700_000_000n }),
-      ),
-      {
-        programId: program,
-        accounts: [
-          `${subscriber} 2`,
-          `${merchant} 2`,
-          `${plan} 0`,
-          `${subscription} 1`,
-          ...EVENT_ACCOUNTS.map((one) => `${one} 0`),
-        ],
-        data: `11${u64Hex(1_700_000_000n)}`,
-      },
-    );
+    t.same(mine.accounts, [
+      ...theirs.accounts.slice(0, 3),
+      `${authority} 0`,
+      ...theirs.accounts.slice(3),
+    ]);
+    t.equal(mine.data, `${theirs.data}${u64Hex(1_800_000_000n)}`);
   },
 );
+
+void t.test('revoke and cancel now have the layout of docs/chain.md', async (t) => {
+  const [authority] = await client.findSubscriptionAuthorityPda({
+    user: subscriber,
+    tokenMint: mint,
+  });
+  t.same(plain(own.revokeAuthority(program, { user: subscriber, mint })), {
+    programId: program,
+    accounts: [
+      `${subscriber} 3`,
+      `${ata(subscriber)} 1`,
+      `${mint} 0`,
+      `${TOKEN_PROGRAM} 0`,
+      `${authority} 1`,
+    ],
+    data: '0e',
+  });
+  t.equal(
+    own
+      .revokeAuthority(program, { user: subscriber, mint, receiver: sponsor })
+      .keys[5]?.pubkey.toBase58(),
+    sponsor,
+  );
+  t.same(
+    plain(
+      own.cancelSubscriptionNow(program, { ...parties, merchant, periodStart: 1_700_000_000n }),
+    ),
+    {
+      programId: program,
+      accounts: [
+        `${subscriber} 2`,
+        `${merchant} 2`,
+        `${plan} 0`,
+        `${subscription} 1`,
+        ...EVENT_ACCOUNTS.map((one) => `${one} 0`),
+      ],
+      data: `11${u64Hex(1_700_000_000n)}`,
+    },
+  );
+});
 
 void t.test('a value that does not fit its field is refused, not cut', (t) => {
   const transfer = (amount: bigint) =>

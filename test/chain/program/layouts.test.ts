@@ -220,7 +220,7 @@ void t.test('data of another length, kind or version is refused with the reason'
   t.end();
 });
 
-void t.test('accounts that grew by appended fields are read', (t) => {
+void t.test('accounts with appended fields of later versions are read', (t) => {
   for (const [decode, length, head] of [
     [decodePlan, 491, [1]],
     [decodeSubscription, 155, [4, 1]],

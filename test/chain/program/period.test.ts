@@ -163,38 +163,41 @@ void t.test('pullPeriod predicts the program’s result at any time', (t) => {
   t.end();
 });
 
-void t.test('next is the first later moment at which another period can be collected', (t) => {
-  fc.assert(
-    fc.property(situation, (s) => {
-      const subscription = sub({
-        periodHours: s.periodHours,
-        periodStart: s.periodStart,
-        expiresAt: s.expiresAt,
-      });
-      const plan = planOf({ periodHours: s.periodHours, endTs: s.endTs });
-      const { verdict, start, next, pulled } = pullPeriod(subscription, plan, s.now);
-      if (verdict !== 'collectable') return;
-      const paid = {
-        ...subscription,
-        periodStart: start,
-        amountPulled: pulled + (subscription.amount - pulled),
-      };
-      if (next === null) {
-        for (let later = s.now; later < s.now + 12n * HOUR; later += 900n)
-          assert.notEqual(pullPeriod(paid, plan, later).verdict, 'collectable');
-      } else {
-        assert.equal(pullPeriod(paid, plan, next - 1n).verdict, 'collected');
-        assert.equal(pullPeriod(paid, plan, next).verdict, 'collectable');
-        assert.equal(pullPeriod(paid, plan, next).start, next);
-      }
-    }),
-    { numRuns: 5_000 },
-  );
-  t.pass();
-  t.end();
-});
+void t.test(
+  'the next collection time is the first later moment at which another period can be pulled',
+  (t) => {
+    fc.assert(
+      fc.property(situation, (s) => {
+        const subscription = sub({
+          periodHours: s.periodHours,
+          periodStart: s.periodStart,
+          expiresAt: s.expiresAt,
+        });
+        const plan = planOf({ periodHours: s.periodHours, endTs: s.endTs });
+        const { verdict, start, next, pulled } = pullPeriod(subscription, plan, s.now);
+        if (verdict !== 'collectable') return;
+        const paid = {
+          ...subscription,
+          periodStart: start,
+          amountPulled: pulled + (subscription.amount - pulled),
+        };
+        if (next === null) {
+          for (let later = s.now; later < s.now + 12n * HOUR; later += 900n)
+            assert.notEqual(pullPeriod(paid, plan, later).verdict, 'collectable');
+        } else {
+          assert.equal(pullPeriod(paid, plan, next - 1n).verdict, 'collected');
+          assert.equal(pullPeriod(paid, plan, next).verdict, 'collectable');
+          assert.equal(pullPeriod(paid, plan, next).start, next);
+        }
+      }),
+      { numRuns: 5_000 },
+    );
+    t.pass();
+    t.end();
+  },
+);
 
-void t.test('a period that is paid opens again at its end, not a second before', (t) => {
+void t.test('a paid period can be pulled again at its end, not a second before', (t) => {
   const paid = sub({ amountPulled: 100n });
   const at = (now: bigint) => pullPeriod(paid, planOf(), now);
   t.match(at(HOUR - 1n), { verdict: 'collected', start: 0n, end: HOUR, available: 0n, next: HOUR });
@@ -269,7 +272,7 @@ void t.test(
   },
 );
 
-void t.test('the end of another plan at the same address does not cut this one’s period', (t) => {
+void t.test('the end of another plan at the same address does not shorten this period', (t) => {
   const recreated = planOf({ createdAt: 6n, endTs: HOUR / 2n });
   t.match(pullPeriod(sub(), recreated, 10n), {
     verdict: 'plan_changed',
@@ -280,7 +283,7 @@ void t.test('the end of another plan at the same address does not cut this one�
   t.end();
 });
 
-void t.test('a plan that ended before the period began leaves the period where it is', (t) => {
+void t.test('a plan that ended before the period began does not move the period', (t) => {
   const later = sub({ periodStart: 10n * HOUR });
   t.match(pullPeriod(later, planOf({ endTs: HOUR }), 20n * HOUR), {
     verdict: 'plan_ended',

@@ -7,7 +7,7 @@ import { PROGRAM_ERRORS } from '../../../src/chain/program/program-errors.ts';
 
 const shouting = (name: string) => name.replace(/([a-z0-9])([A-Z])/g, '$1_$2').toUpperCase();
 
-void t.test('every error that the published client knows is here, under its number', async (t) => {
+void t.test('every error of the published client is listed under its number', async (t) => {
   const known = Object.entries(client).flatMap(([name, value]) => {
     const found = /^SUBSCRIPTIONS_ERROR__(.*)$/.exec(name);
     return found !== null && typeof value === 'number' ? [[value, found[1]] as const] : [];
@@ -21,7 +21,7 @@ void t.test('every error that the published client knows is here, under its numb
     );
 });
 
-void t.test('every error that the local program returns is here, under its number', async (t) => {
+void t.test('every error that the local program returns is listed under its number', async (t) => {
   const header = await readFile(new URL('../../../program/errors.h', import.meta.url), 'utf8');
   const codes = [...header.matchAll(/^\s*([A-Z][A-Z0-9_]+)\s*=\s*(\d{3}),?/gm)].map(
     ([, name, code]) => [Number(code), name] as const,
@@ -30,7 +30,7 @@ void t.test('every error that the local program returns is here, under its numbe
   for (const [code] of codes) t.ok(PROGRAM_ERRORS.has(code), `${code}`);
 });
 
-void t.test('no two errors have one name', (t) => {
+void t.test('no two errors have the same name', (t) => {
   t.equal(new Set(PROGRAM_ERRORS.values()).size, PROGRAM_ERRORS.size);
   t.end();
 });

@@ -39,7 +39,7 @@ void t.test(
   },
 );
 
-void t.test('an endpoint that is far behind is no second witness of an absence', async (t) => {
+void t.test('an endpoint that is far behind does not confirm an absence', async (t) => {
   const [near, far] = [400n, 401n].map((behind) =>
     judgingAt([
       { slot: 1000n, isMissing: all },
@@ -82,7 +82,7 @@ void t.test(
 
 // Callers only ask about accounts that are missing in their own read, never about existing ones.
 void t.test(
-  'an account that one endpoint lacks for a moment, again and again, never counts as gone',
+  'an account that one endpoint lacks momentarily, again and again, never counts as gone',
   async (t) => {
     const { judge, time, alarms } = judging(all);
     for (; time.ms < 48 * HOUR; time.ms += 16 * MINUTE) {
@@ -94,7 +94,7 @@ void t.test(
 );
 
 void t.test(
-  'an account that its caller misses every five minutes, and later for its own work, is missing all the time',
+  'an account that is reported missing only every five minutes counts as missing without a gap',
   async (t) => {
     const { judge, time } = judging(all);
     let gone = new Set<string>() as ReadonlySet<string>;
@@ -112,7 +112,7 @@ for (const [name, endpoints] of [
   ['two endpoints', [all, all]],
 ] as const) {
   void t.test(
-    `${name} without any account momentarily, and again a day later: one alarm each time, and no account counts as gone`,
+    `${name} without any account momentarily: one alarm each time, and no account counts as gone`,
     async (t) => {
       const { judge, time, alarms } = judging(...endpoints);
       const addresses = Array.from({ length: 50 }, (_, n) => `${n}`);
@@ -130,7 +130,7 @@ for (const [name, endpoints] of [
 }
 
 void t.test(
-  'an account that another endpoint has is never gone; after minutes there is one alarm',
+  'an account that another endpoint has is never gone, and raises one alarm after minutes',
   async (t) => {
     const { judge, time, alarms } = judging(all, none);
     for (; time.ms <= 50 * MINUTE; time.ms += MINUTE) t.same(await judge.gone(['a']), new Set());
@@ -161,7 +161,7 @@ for (const [name, endpoints] of [
 }
 
 void t.test(
-  'a single endpoint that lacks 1% of the accounts for an hour makes none count as gone, and one alarm',
+  'a single endpoint that lacks 1% of the accounts makes none count as gone and raises one alarm',
   async (t) => {
     const { judge, time, alarms } = judging(all);
     const missing: string[] = [];

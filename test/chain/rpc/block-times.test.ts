@@ -33,7 +33,7 @@ void t.test(
 );
 
 void t.test(
-  'an error for one block leaves that block without a time; an outage ends the asking',
+  'an error for one block leaves its time unknown; an outage stops the requests',
   async (t) => {
     const asked: bigint[] = [];
     const failing = (error: Error) =>

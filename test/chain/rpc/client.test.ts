@@ -179,7 +179,7 @@ void t.test('the chain’s time is that of the Clock sysvar', async (t) => {
   for (value of [[null], [account('short')]]) await t.rejects(rpc.getClock(), RpcUnreachable);
 });
 
-void t.test('signature statuses', async (t) => {
+void t.test('signature statuses are read, merged and judged', async (t) => {
   const landed = { slot: 5, err: null, confirmationStatus: 'confirmed', confirmations: 3 };
   const failedOne = {
     slot: 6,
@@ -191,7 +191,7 @@ void t.test('signature statuses', async (t) => {
   const young = { slot: 4, err: null, confirmations: 2 };
 
   await t.test(
-    'statuses of landed, failed and unknown signatures, and of those found only in the history, are distinct',
+    'landed, failed, unknown and historical signatures have distinct statuses',
     async (t) => {
       const { rpc, calls } = await setup(t, () => inContext(50, [landed, failedOne, null, old]));
       t.same(await rpc.getSignatureStatuses(['a', 'b', 'c', 'd'], { history: true }), {
@@ -208,7 +208,7 @@ void t.test('signature statuses', async (t) => {
     },
   );
   await t.test(
-    'statuses without a commitment are final only when nothing is left to confirm',
+    'statuses without a commitment are final only if no confirmation is missing',
     async (t) => {
       const { rpc } = await setup(t, () => inContext(50, [old, young]));
       t.same(
@@ -217,7 +217,7 @@ void t.test('signature statuses', async (t) => {
       );
     },
   );
-  await t.test('at most 256 signatures per status request', async (t) => {
+  await t.test('a status request has at most 256 signatures', async (t) => {
     const { rpc, calls } = await setup(t, ({ params }) =>
       inContext(
         1,
@@ -250,37 +250,44 @@ void t.test('signature statuses', async (t) => {
       );
     },
   );
-  await t.test('a final failure that one of several endpoints reports is doubted', async (t) => {
-    const final = { ...landed, confirmationStatus: 'finalized' };
-    const doubted = { slot: 6n, err: failedOne.err, commitment: 'processed', isDoubted: true };
-    const cases: [string, unknown[], unknown][] = [
-      ['the only endpoint', [failedOne], { commitment: 'finalized', err: failedOne.err }],
-      ['two report it', [failedOne, failedOne, null], { commitment: 'finalized' }],
-      ['the others lack it', [failedOne, null, null], doubted],
-      ['another shows a success', [failedOne, null, final], { commitment: 'finalized', err: null }],
-      [
-        'another has it in a new block',
-        [failedOne, { ...landed, confirmationStatus: 'processed' }],
-        { commitment: 'processed', err: null },
-      ],
-    ];
-    for (const [what, ofEach, expected] of cases)
-      for (const everywhere of [false, true]) {
-        const { rpc, calls } = await setup(t, ...ofEach.map((one) => () => inContext(50, [one])));
-        const { statuses } = await rpc.getSignatureStatuses(['a'], { everywhere });
-        t.match(statuses[0], expected, what);
-        t.equal(statuses[0]?.isDoubted, expected === doubted ? true : undefined, what);
-        if (!everywhere && ofEach.length > 1)
-          t.match(calls.at(-1)?.params, [['a'], { searchTransactionHistory: true }]);
-      }
-    const { rpc, calls } = await setup(
-      t,
-      () => inContext(50, [final]),
-      () => inContext(50, [null]),
-    );
-    await rpc.getSignatureStatuses(['a']);
-    t.equal(calls.length, 1, 'a success is believed from one');
-  });
+  await t.test(
+    'a final failure that only one of several endpoints reports is doubted',
+    async (t) => {
+      const final = { ...landed, confirmationStatus: 'finalized' };
+      const doubted = { slot: 6n, err: failedOne.err, commitment: 'processed', isDoubted: true };
+      const cases: [string, unknown[], unknown][] = [
+        ['the only endpoint', [failedOne], { commitment: 'finalized', err: failedOne.err }],
+        ['two report it', [failedOne, failedOne, null], { commitment: 'finalized' }],
+        ['the others lack it', [failedOne, null, null], doubted],
+        [
+          'another shows a success',
+          [failedOne, null, final],
+          { commitment: 'finalized', err: null },
+        ],
+        [
+          'another has it in a new block',
+          [failedOne, { ...landed, confirmationStatus: 'processed' }],
+          { commitment: 'processed', err: null },
+        ],
+      ];
+      for (const [what, ofEach, expected] of cases)
+        for (const everywhere of [false, true]) {
+          const { rpc, calls } = await setup(t, ...ofEach.map((one) => () => inContext(50, [one])));
+          const { statuses } = await rpc.getSignatureStatuses(['a'], { everywhere });
+          t.match(statuses[0], expected, what);
+          t.equal(statuses[0]?.isDoubted, expected === doubted ? true : undefined, what);
+          if (!everywhere && ofEach.length > 1)
+            t.match(calls.at(-1)?.params, [['a'], { searchTransactionHistory: true }]);
+        }
+      const { rpc, calls } = await setup(
+        t,
+        () => inContext(50, [final]),
+        () => inContext(50, [null]),
+      );
+      await rpc.getSignatureStatuses(['a']);
+      t.equal(calls.length, 1, 'a success is believed from one');
+    },
+  );
   await t.test(
     'statuses from an endpoint that has not reached the slot do not count',
     async (t) => {
@@ -297,12 +304,12 @@ void t.test('signature statuses', async (t) => {
   );
 });
 
-void t.test('sending', async (t) => {
+void t.test('transactions are sent as requested', async (t) => {
   const keeper = generateKeypair();
   const instruction = memo('a');
   const { bytes, signature } = signTransaction(keeper, [instruction], SYSTEM_PROGRAM);
   await t.test(
-    'a transaction is sent to every endpoint, without preflight and retries of theirs',
+    'a transaction is sent to every endpoint, without preflight and retries by the node',
     async (t) => {
       const { rpc, servers } = await setup(
         t,
@@ -332,7 +339,7 @@ void t.test('sending', async (t) => {
       [1, 0],
     );
   });
-  await t.test('a send is not believed when the endpoint names another transaction', async (t) => {
+  await t.test('a send is not believed if the endpoint returns another signature', async (t) => {
     const { rpc } = await setup(
       t,
       () => 'another',
@@ -385,7 +392,7 @@ void t.test(
   },
 );
 
-void t.test('a blockhash comes with its last and its own block height', async (t) => {
+void t.test('a blockhash is returned with its last block height and the current one', async (t) => {
   const { rpc } = await setup(t, () =>
     inContext(9, { blockhash: SYSTEM_PROGRAM, lastValidBlockHeight: 3150 }),
   );
@@ -448,7 +455,7 @@ void t.test(
 );
 
 void t.test(
-  'a transaction is resolved to addresses, those of lookup tables included',
+  'a transaction’s accounts are resolved to addresses, including those of lookup tables',
   async (t) => {
     const [payer, program, writable, readable] = wallets(4);
     const found = {
@@ -541,7 +548,7 @@ void t.test(
 );
 
 void t.test(
-  'a transaction or a history that one endpoint lacks is asked of the others',
+  'a transaction or a history that one endpoint lacks is requested from the others',
   async (t) => {
     const info = (signature: string, slot: number) => ({
       signature,
@@ -605,7 +612,7 @@ const TRANSACTION = {
 };
 
 void t.test(
-  'a transaction that no endpoint returns is unreadable, with the reason, and every endpoint was asked',
+  'a transaction that no endpoint returns is unreadable with the reason, after all were asked',
   async (t) => {
     const refused = [-32602, -32603, -32004, -32011, -32601, -32000].map(
       (code) => [rpcError(code, 'no'), 'refused'] as const,
@@ -670,33 +677,36 @@ void t.test(
   },
 );
 
-void t.test('every copy of a transaction is read; URLs of one host are one witness', async (t) => {
-  const copy = (blockTime: number) => ({ ...TRANSACTION, blockTime });
-  const cases: [unknown, unknown, number[], number][] = [
-    [copy(1), copy(2), [1, 2], 2],
-    [copy(1), null, [1], 1],
-    [{ ...copy(1), meta: null }, copy(2), [2], 1],
-    [rpcError(-32011, 'no'), rpcError(-32603, 'no'), [], 0],
-  ];
-  for (const [one, other, times, witnesses] of cases) {
-    const { rpc } = await setup(
-      t,
-      () => one,
-      () => other,
+void t.test(
+  'every endpoint’s copy of a transaction is read, and URLs of one host count once',
+  async (t) => {
+    const copy = (blockTime: number) => ({ ...TRANSACTION, blockTime });
+    const cases: [unknown, unknown, number[], number][] = [
+      [copy(1), copy(2), [1, 2], 2],
+      [copy(1), null, [1], 1],
+      [{ ...copy(1), meta: null }, copy(2), [2], 1],
+      [rpcError(-32011, 'no'), rpcError(-32603, 'no'), [], 0],
+    ];
+    for (const [one, other, times, witnesses] of cases) {
+      const { rpc } = await setup(
+        t,
+        () => one,
+        () => other,
+      );
+      const read = await rpc.getTransactionEverywhere('sig');
+      t.same(
+        read.copies.map(({ blockTime }) => Number(blockTime)),
+        times,
+      );
+      t.equal(read.witnesses, witnesses);
+    }
+    const { rpc } = await setup(t, ({ params }) =>
+      (params[1] as { maxSupportedTransactionVersion: number }).maxSupportedTransactionVersion === 1
+        ? rpcError(-32602, 'Invalid params')
+        : copy(1),
     );
-    const read = await rpc.getTransactionEverywhere('sig');
-    t.same(
-      read.copies.map(({ blockTime }) => Number(blockTime)),
-      times,
-    );
-    t.equal(read.witnesses, witnesses);
-  }
-  const { rpc } = await setup(t, ({ params }) =>
-    (params[1] as { maxSupportedTransactionVersion: number }).maxSupportedTransactionVersion === 1
-      ? rpcError(-32602, 'Invalid params')
-      : copy(1),
-  );
-  t.match(await rpc.getTransactionEverywhere('sig'), { witnesses: 1 }, 'an endpoint of old');
-  const away = await setup(t, (_seen, response) => answer(response, '', 429));
-  await t.rejects(away.rpc.getTransactionEverywhere('sig'), RpcUnreachable);
-});
+    t.match(await rpc.getTransactionEverywhere('sig'), { witnesses: 1 }, 'an endpoint of old');
+    const away = await setup(t, (_seen, response) => answer(response, '', 429));
+    await t.rejects(away.rpc.getTransactionEverywhere('sig'), RpcUnreachable);
+  },
+);

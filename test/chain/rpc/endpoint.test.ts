@@ -29,7 +29,7 @@ async function endpointOf(t: Test, behaviour: Behaviour, options: Partial<Endpoi
 }
 
 void t.test(
-  'an endpoint’s name is scheme, host and port, because paths and queries hold keys',
+  'an endpoint’s name is scheme, host and port, because paths and queries contain keys',
   async (t) => {
     const { server, endpoint, ask } = await endpointOf(t, (_, response) =>
       answer(response, 'no', 500),
@@ -42,7 +42,7 @@ void t.test(
 );
 
 void t.test(
-  'after a failure an endpoint is down for a while, then tried by one request at a time, and up after a response',
+  'after a failure an endpoint pauses, then gets one request at a time until it responds',
   async (t) => {
     stopClock(t);
     const { server, endpoint, ask } = await endpointOf(t, (_, response) =>
@@ -118,7 +118,7 @@ void t.test('after a 429 an endpoint waits for Retry-After and stays healthy', a
   }
 });
 
-void t.test('an endpoint’s own rate holds', async (t) => {
+void t.test('each endpoint keeps to its own rate', async (t) => {
   const wait = stopClock(t);
   const { endpoint, ask } = await endpointOf(t, () => 1, { rateLimit: createRateLimit(2) });
   t.equal(endpoint.delay(performance.now()), 0);
@@ -143,7 +143,7 @@ void t.test('a response that trickles is aborted in time', async (t) => {
 });
 
 void t.test(
-  'a response that the caller cannot read is the endpoint’s fault; a bug of the caller is not',
+  'an unreadable response is the endpoint’s fault; a bug of the caller is not',
   async (t) => {
     const { endpoint, ask } = await endpointOf(t, () => 1);
     const malformed = await ask(() => {

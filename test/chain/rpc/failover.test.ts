@@ -58,7 +58,7 @@ const failed = async (promise: Promise<unknown>): Promise<RpcUnreachable> => {
 };
 
 void t.test(
-  'where no endpoint has the history, the call is refused; where one has, it is asked',
+  'a call for history is refused if no endpoint has it, and reaches one that has it',
   async (t) => {
     const lacks: Behaviour = () => rpcError(-32011, 'Transaction history is not available');
     const none = await setup(t, [lacks, lacks]);
@@ -204,7 +204,7 @@ void t.test('a definite refusal is not retried at another endpoint', async (t) =
   t.equal(failover.health()[0]?.failures, 0, 'and the endpoint is well');
 });
 
-void t.test('a refusal in an HTTP error is a refusal all the same', async (t) => {
+void t.test('a refusal inside an HTTP error still counts as a refusal', async (t) => {
   const { failover } = await setup(t, [
     (_, response) => answer(response, { error: { code: -32600, message: 'Invalid request' } }, 400),
   ]);
@@ -212,7 +212,7 @@ void t.test('a refusal in an HTTP error is a refusal all the same', async (t) =>
 });
 
 void t.test(
-  'an endpoint that trickles is given up with the first byte after the timeout',
+  'an endpoint whose response trickles is given up when the timeout has passed',
   async (t) => {
     const wait = stopClock(t);
     const pending: ServerResponse[] = [];
@@ -281,14 +281,14 @@ void t.test('when all endpoints are down they are tried nevertheless', async (t)
   t.equal(await failover.call('m', [], text), 'second');
 });
 
-void t.test('a burst of failures counts as one', async (t) => {
+void t.test('concurrent failures of an endpoint count as one', async (t) => {
   const { failover } = await setup(t, [(_, response) => answer(response, '', 503)]);
   await Promise.all(Array.from({ length: 50 }, () => failed(failover.call('m', [], text))));
   t.equal(failover.health()[0]?.failures, 1);
 });
 
 void t.test(
-  'a request that was under way when its endpoint failed counts no second failure, also after the pause',
+  'a request that was running when its endpoint failed counts as no second failure',
   async (t) => {
     const wait = stopClock(t);
     const pending: (() => void)[] = [];
@@ -314,7 +314,7 @@ void t.test(
 );
 
 void t.test(
-  'Retry-After is respected: no request before its time, the other endpoint meanwhile',
+  'no request is sent before Retry-After has passed, and the other endpoint is used meanwhile',
   async (t) => {
     const limited: Behaviour = (_, response) => answer(response, '', 429, { 'retry-after': '1' });
     const wait = stopClock(t);
@@ -333,7 +333,7 @@ void t.test(
 );
 
 void t.test(
-  'a rate-limited single endpoint: a call waits out a pause shorter than its timeout, else it fails',
+  'with a single endpoint a call waits for a pause that is shorter than its timeout, or fails',
   async (t) => {
     let limit = '1';
     const { failover, servers, counts } = await setup(
@@ -359,7 +359,7 @@ void t.test(
   },
 );
 
-void t.test('an endpoint that asks for no pause gets one all the same', async (t) => {
+void t.test('after a 429 without Retry-After an endpoint pauses too', async (t) => {
   const { failover, counts } = await setup(
     t,
     [(_, response) => answer(response, '', 429, { 'retry-after': '0' })],
@@ -369,20 +369,23 @@ void t.test('an endpoint that asks for no pause gets one all the same', async (t
   t.ok((counts()[0] ?? 0) <= 7, `1.5 seconds of asking every quarter: ${counts()[0]} requests`);
 });
 
-void t.test('the rate per endpoint holds, the others take the rest', async (t) => {
-  const { failover, counts } = await setup(t, [() => 'first', () => 'second'], {
-    requestsPerSecond: 1,
-  });
-  const started = performance.now();
-  const responses = await Promise.all(
-    Array.from({ length: 2 }, () => failover.call('m', [], text)),
-  );
-  t.equal(responses.length, 2);
-  t.same(counts(), [1, 1]);
-  await failover.call('m', [], text);
-  const waited = performance.now() - started;
-  t.ok(waited > 950, `the third goes out a second after the first: ${waited}`);
-});
+void t.test(
+  'when one endpoint’s rate is used up, the others get the remaining requests',
+  async (t) => {
+    const { failover, counts } = await setup(t, [() => 'first', () => 'second'], {
+      requestsPerSecond: 1,
+    });
+    const started = performance.now();
+    const responses = await Promise.all(
+      Array.from({ length: 2 }, () => failover.call('m', [], text)),
+    );
+    t.equal(responses.length, 2);
+    t.same(counts(), [1, 1]);
+    await failover.call('m', [], text);
+    const waited = performance.now() - started;
+    t.ok(waited > 950, `the third goes out a second after the first: ${waited}`);
+  },
+);
 
 /** An endpoint at this slot, whose clock is this many seconds off. */
 const at =
@@ -397,7 +400,7 @@ const at =
     return { context: { slot }, value: [clock] };
   };
 
-void t.test('an endpoint that is behind by its slot is passed over', async (t) => {
+void t.test('an endpoint whose slot is behind the requested one is skipped', async (t) => {
   const { failover, servers } = await setup(t, [at(1000, 'first'), at(1040, 'second')], {
     probeMs: 200,
   });
@@ -501,7 +504,7 @@ void t.test('one endpoint is never probed, several are only while they are used'
   t.same(probed(), [1, 1]);
 });
 
-void t.test('requests to all endpoints at once', async (t) => {
+void t.test('requests to all endpoints are combined or fail with all reasons', async (t) => {
   await t.test(
     'a request to all endpoints uses the first response and lets the others finish',
     async (t) => {
@@ -596,7 +599,7 @@ void t.test('closing ends requests that are under way or waiting', async (t) => 
   for (const call of calls) t.equal((await call).failures[0]?.fault, 'unreachable');
 });
 
-void t.test('a bug in the parser of a response stays a bug', async (t) => {
+void t.test('an error in the parser of a response is thrown as it is', async (t) => {
   const { failover } = await setup(t, [() => 'x', () => 'y']);
   const bug = (): never => {
     throw new TypeError('a bug');
@@ -604,7 +607,7 @@ void t.test('a bug in the parser of a response stays a bug', async (t) => {
   await t.rejects(failover.call('m', [], bug), { name: 'TypeError', message: 'a bug' });
 });
 
-void t.test('a bad URL is refused at the start', (t) => {
+void t.test('a malformed URL is refused at the start', (t) => {
   t.throws(() => new Failover({ urls: [], log: silent }), /at least one RPC URL/);
   t.throws(
     () => new Failover({ urls: ['ftp://127.0.0.1'], log: silent }),
@@ -614,7 +617,7 @@ void t.test('a bad URL is refused at the start', (t) => {
   t.end();
 });
 
-void t.test('a request with a deadline is handed to no endpoint after it', async (t) => {
+void t.test('a request is not sent after its deadline', async (t) => {
   stopClock(t);
   const { failover, counts } = await setup(t, [
     (_, response) => answer(response, '', 429, { 'retry-after': '1' }),
@@ -624,52 +627,46 @@ void t.test('a request with a deadline is handed to no endpoint after it', async
   t.same(counts(), [1], 'not after the pause that was asked for');
 });
 
-void t.test(
-  'a request with a deadline is not sent when a connection becomes free after it',
-  async (t) => {
-    const pending: (() => void)[] = [];
-    const hold: Behaviour = (_, response) => {
-      pending.push(() => answer(response, { result: 'late' }));
-      return HANDLED;
-    };
-    for (const ask of ['call', 'callAny'] as const) {
-      const { failover, servers } = await setup(t, [hold]);
-      const hung = Array.from({ length: 64 }, () => failover.call('hung', [], text));
-      while (pending.length < 64) await new Promise((resolve) => setTimeout(resolve, 5));
-      const soon = failover[ask]('soon', [], text, { withinMs: 100 }).catch(
-        (error: unknown) => error,
-      );
-      await new Promise((resolve) => setTimeout(resolve, 200));
-      for (const release of pending.splice(0)) release();
-      await Promise.all(hung);
-      t.match(await soon, { failures: [{ fault: 'busy' }] }, ask);
-      servers[0]!.behave(() => 'well');
-      t.equal(
-        await failover[ask]('soon', [], text, { withinMs: 600_000 }),
-        'well',
-        'its connection is as good as before',
-      );
-      t.equal(servers[0]!.calls.filter(({ method }) => method === 'soon').length, 1);
-      t.equal(failover.health()[0]?.failures, 0, 'and the endpoint is not to blame');
-    }
-  },
-);
+void t.test('a request that waited for a connection is not sent after its deadline', async (t) => {
+  const pending: (() => void)[] = [];
+  const hold: Behaviour = (_, response) => {
+    pending.push(() => answer(response, { result: 'late' }));
+    return HANDLED;
+  };
+  for (const ask of ['call', 'callAny'] as const) {
+    const { failover, servers } = await setup(t, [hold]);
+    const hung = Array.from({ length: 64 }, () => failover.call('hung', [], text));
+    while (pending.length < 64) await new Promise((resolve) => setTimeout(resolve, 5));
+    const soon = failover[ask]('soon', [], text, { withinMs: 100 }).catch(
+      (error: unknown) => error,
+    );
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    for (const release of pending.splice(0)) release();
+    await Promise.all(hung);
+    t.match(await soon, { failures: [{ fault: 'busy' }] }, ask);
+    servers[0]!.behave(() => 'well');
+    t.equal(
+      await failover[ask]('soon', [], text, { withinMs: 600_000 }),
+      'well',
+      'its connection is as good as before',
+    );
+    t.equal(servers[0]!.calls.filter(({ method }) => method === 'soon').length, 1);
+    t.equal(failover.health()[0]?.failures, 0, 'and the endpoint is not to blame');
+  }
+});
 
-void t.test(
-  'a request with a deadline is not repeated when its connection breaks after it',
-  async (t) => {
-    const wait = stopClock(t);
-    const { failover, servers, counts } = await setup(t, [() => 'first']);
-    await failover.call('m', [], text);
-    servers[0]!.behave((_, response) => {
-      wait(200);
-      response.socket?.destroy();
-      return HANDLED;
-    });
-    await failed(failover.callAny('m', [], text, { withinMs: 100 }));
-    t.same(counts(), [2]);
-  },
-);
+void t.test('a request whose connection breaks is not repeated after its deadline', async (t) => {
+  const wait = stopClock(t);
+  const { failover, servers, counts } = await setup(t, [() => 'first']);
+  await failover.call('m', [], text);
+  servers[0]!.behave((_, response) => {
+    wait(200);
+    response.socket?.destroy();
+    return HANDLED;
+  });
+  await failed(failover.callAny('m', [], text, { withinMs: 100 }));
+  t.same(counts(), [2]);
+});
 
 void t.test(
   'each request is observed with its outcome and duration, without the secrets of the URL',

@@ -60,7 +60,7 @@ void t.test('a landed transaction is polled once it is rooted, and rarely before
 });
 
 void t.test(
-  'a finalized transaction is not polled, nor is an unsent one unless another process may have sent it',
+  'a finalized transaction is not polled, nor an unsent one that no other process may have sent',
   (t) => {
     t.notOk(
       shouldPoll({ ...sent, status: { ...confirmed, commitment: 'finalized' } }, silent, 60_000),
@@ -86,7 +86,7 @@ void t.test(
   },
 );
 
-void t.test('a status is seen with its slot, once it is confirmed', (t) => {
+void t.test('a status is recorded with its slot once it is confirmed', (t) => {
   const one = rules.follow(sent);
   rules.see(one, processed, 9n);
   t.match(one, { status: processed, slot: null }, 'a notification may still name another slot');
@@ -110,7 +110,7 @@ void t.test('a transaction that a fork drops is sent again at once', (t) => {
   t.end();
 });
 
-void t.test('a notification of a landing that no poll confirms is forgotten', (t) => {
+void t.test('a notified landing that no poll confirms is forgotten', (t) => {
   const one = { ...sent, slot: 7n, sentAt: 10_000, polledAt: 10_500 };
   rules.see(one, null, 6n);
   t.equal(one.slot, null);
@@ -118,7 +118,7 @@ void t.test('a notification of a landing that no poll confirms is forgotten', (t
   t.end();
 });
 
-void t.test('with a doubted failure a transaction counts as unseen', (t) => {
+void t.test('a transaction with a doubted failure counts as unseen', (t) => {
   const doubted: SignatureStatus = { ...processed, err: 'any', isDoubted: true };
   const one = rules.follow(sent);
   rules.see(one, doubted, 9n);
@@ -129,7 +129,7 @@ void t.test('with a doubted failure a transaction counts as unseen', (t) => {
   t.end();
 });
 
-void t.test('a success counts once it is confirmed, a failure once it is final', (t) => {
+void t.test('a success counts once confirmed, a failure once final', (t) => {
   const [failing, final] = [{ err: 'any' }, { commitment: 'finalized' }] as const;
   for (const [status, outcome] of [
     [null, undefined],
@@ -144,25 +144,28 @@ void t.test('a success counts once it is confirmed, a failure once it is final',
   t.end();
 });
 
-void t.test('statuses are read in as many requests as an endpoint needs', async (t) => {
-  const some = Array.from({ length: STATUSES_AT_ONCE + 1 }, (_, place) =>
-    rules.follow({ ...sent, signature: `${place}` }),
-  );
-  const asked: number[] = [];
-  const rpc: Parameters<typeof rules.pollStatuses>[0] = {
-    getSignatureStatuses: async (signatures, options) => {
-      asked.push(signatures.length);
-      t.same(options, { history: true });
-      const statuses = signatures.map((one) => (one === '256' ? confirmed : null));
-      return { slot: 9n, witnesses: 1, statuses };
-    },
-  };
-  const before = performance.now();
-  await rules.pollStatuses(rpc, some, { history: true });
-  t.same(asked, [STATUSES_AT_ONCE, 1]);
-  t.ok(some.every(({ polledAt }) => polledAt >= before));
-  t.same(
-    some.filter(({ status }) => status !== null).map(({ signature }) => signature),
-    ['256'],
-  );
-});
+void t.test(
+  'statuses of many transactions are read in as few requests as an endpoint allows',
+  async (t) => {
+    const some = Array.from({ length: STATUSES_AT_ONCE + 1 }, (_, index) =>
+      rules.follow({ ...sent, signature: `${index}` }),
+    );
+    const asked: number[] = [];
+    const rpc: Parameters<typeof rules.pollStatuses>[0] = {
+      getSignatureStatuses: async (signatures, options) => {
+        asked.push(signatures.length);
+        t.same(options, { history: true });
+        const statuses = signatures.map((one) => (one === '256' ? confirmed : null));
+        return { slot: 9n, witnesses: 1, statuses };
+      },
+    };
+    const before = performance.now();
+    await rules.pollStatuses(rpc, some, { history: true });
+    t.same(asked, [STATUSES_AT_ONCE, 1]);
+    t.ok(some.every(({ polledAt }) => polledAt >= before));
+    t.same(
+      some.filter(({ status }) => status !== null).map(({ signature }) => signature),
+      ['256'],
+    );
+  },
+);

@@ -13,13 +13,13 @@ for (const urls of [
   ['http://127.0.0.1:8899', 'http://127.1:8899', 'http://[::ffff:127.0.0.1]:8899'],
   ['http://127.0.0.1:8899', 'http://localhost:8899', 'http://[::1]:8899', 'http://0.0.0.0:8899'],
 ])
-  void t.test(`${urls.join(' and ')} are one witness`, async (t) => {
+  void t.test(`${urls.join(' and ')} count as the same host`, async (t) => {
     const rpc = createRpc({ urls, log: pino({ enabled: false }), probeMs: Infinity });
     t.equal(rpc.endpoints(), 1);
     await rpc.close();
   });
 
-void t.test('other names, addresses and ports are other hosts', (t) => {
+void t.test('other names, addresses and ports count as other hosts', (t) => {
   const urls = [
     ...['https://a.example.com', 'https://b.example.com', 'https://a.example.com:8899'],
     ...['http://192.0.2.7', 'http://192.0.2.8', 'http://[2001:db8::1]', 'http://127.0.0.1:8899'],

@@ -99,53 +99,59 @@ const fails = (fault: unknown) => ({
   getSignaturesForAddress: fault,
 });
 
-void t.test('two endpoints that lack it prove that it is dead', async (t) => {
+void t.test('a transaction that two endpoints lack is dead', async (t) => {
   t.same(await verdict(t, [node(), node()]), ['dead', 'dead']);
   t.same(await verdict(t, [node(), node(), node(fails('down'))]), ['dead', 'dead']);
 });
 
-void t.test('one that has it is believed, whatever the others say', async (t) => {
-  for (const [place, behaviours] of [
+void t.test('a transaction that any endpoint has counts as landed', async (t) => {
+  for (const [index, behaviours] of [
     [node(has), node(), node()],
     [node(), node(), node(has)],
     [node(), node(), node({ ...has, getFirstAvailableBlock: 8000 })],
   ].entries())
-    t.same(await verdict(t, behaviours), ['landed', 'unknown'], `${place}`);
-});
-
-void t.test('a failure that one endpoint alone reports is no success', async (t) => {
-  const first = async (...nodes: Node[]) => (await verdict(t, nodes.map(node)))[0];
-  t.equal(await first(failed, {}), 'dead');
-  t.equal(await first(failed, {}, {}), 'dead');
-  t.equal(await first(failed, failed, {}), 'landed', 'two of them are final');
-  t.equal(await first(failed, has), 'landed');
-  t.equal(await first(failed, fails('down')), 'unknown', 'one of two answers');
-});
-
-void t.test('an endpoint that fails, is limited or lacks the history is no witness', async (t) => {
-  const cases: [string, Node][] = [
-    ['down', fails('down')],
-    ['rate limited', fails('rate limited')],
-    ['without history', fails(rpcError(-32011, 'Transaction history is not available'))],
-    ['behind', fails(rpcError(-32016, 'Minimum context slot has not been reached'))],
-    ['started after the blockhash', { getFirstAvailableBlock: 701 }],
-    ['silent about its first block', { getFirstAvailableBlock: rpcError(-32601, 'Not found') }],
-    ['uncertain about the blockhash', { isBlockhashValid: 'down' }],
-  ];
-  for (const [what, sick] of cases) {
-    t.same(await verdict(t, [node(), node(sick)]), ['unknown', 'unknown'], what);
-    t.same(await verdict(t, [node(), node(sick), node()]), ['dead', 'dead'], `${what}, of three`);
-    const single = await verdict(t, [node(), node(sick)], { needsTwo: false });
-    t.equal(single[0], 'dead', `${what}, one is enough`);
-  }
-  const live = { isBlockhashValid: { context: { slot: 9000 }, value: true } };
-  t.same(await verdict(t, [node(), node(live)]), ['unknown', 'unknown'], 'it may land');
-  t.same(await verdict(t, [node(), node(live)], { needsTwo: false }), ['unknown', 'unknown']);
-  t.same(await verdict(t, [node(), node(), node(live)]), ['dead', 'dead'], 'two against one');
+    t.same(await verdict(t, behaviours), ['landed', 'unknown'], `${index}`);
 });
 
 void t.test(
-  'with one endpoint its answer is enough, and it is not asked how far it reaches',
+  'a failure that only one endpoint reports leaves the transaction dead, not landed',
+  async (t) => {
+    const first = async (...nodes: Node[]) => (await verdict(t, nodes.map(node)))[0];
+    t.equal(await first(failed, {}), 'dead');
+    t.equal(await first(failed, {}, {}), 'dead');
+    t.equal(await first(failed, failed, {}), 'landed', 'two of them are final');
+    t.equal(await first(failed, has), 'landed');
+    t.equal(await first(failed, fails('down')), 'unknown', 'one of two answers');
+  },
+);
+
+void t.test(
+  'an endpoint that fails, is rate limited or lacks the history proves nothing',
+  async (t) => {
+    const cases: [string, Node][] = [
+      ['down', fails('down')],
+      ['rate limited', fails('rate limited')],
+      ['without history', fails(rpcError(-32011, 'Transaction history is not available'))],
+      ['behind', fails(rpcError(-32016, 'Minimum context slot has not been reached'))],
+      ['started after the blockhash', { getFirstAvailableBlock: 701 }],
+      ['silent about its first block', { getFirstAvailableBlock: rpcError(-32601, 'Not found') }],
+      ['uncertain about the blockhash', { isBlockhashValid: 'down' }],
+    ];
+    for (const [what, sick] of cases) {
+      t.same(await verdict(t, [node(), node(sick)]), ['unknown', 'unknown'], what);
+      t.same(await verdict(t, [node(), node(sick), node()]), ['dead', 'dead'], `${what}, of three`);
+      const single = await verdict(t, [node(), node(sick)], { needsTwo: false });
+      t.equal(single[0], 'dead', `${what}, one is enough`);
+    }
+    const live = { isBlockhashValid: { context: { slot: 9000 }, value: true } };
+    t.same(await verdict(t, [node(), node(live)]), ['unknown', 'unknown'], 'it may land');
+    t.same(await verdict(t, [node(), node(live)], { needsTwo: false }), ['unknown', 'unknown']);
+    t.same(await verdict(t, [node(), node(), node(live)]), ['dead', 'dead'], 'two against one');
+  },
+);
+
+void t.test(
+  'a single endpoint’s answer is enough, without a check how far its history reaches',
   async (t) => {
     const { rpc, servers } = await setup(t, [node({ getFirstAvailableBlock: 8000 })]);
     const [[, landing] = []] = await judgeLandings(rpc, [sought]);
@@ -157,7 +163,7 @@ void t.test(
   },
 );
 
-void t.test('URLs of one host and port are one endpoint', async (t) => {
+void t.test('URLs of one host and port count as one endpoint', async (t) => {
   const keyed = (url: string) => [
     `${url}/?key=1`,
     `${url.replace('//', '//user:key@')}/second`,
@@ -195,28 +201,28 @@ void t.test(
   },
 );
 
-void t.test(
-  'a blockhash without a slot is judged from the slot that is known instead',
-  async (t) => {
-    const { rpc } = await setup(t, [node(), node({ getFirstAvailableBlock: 4400 })]);
-    const recent = { ...sought, lifetime: { ...lifetime, slot: 0n } };
-    const old = { ...recent, signature: 'b', since: 700n };
-    t.match((await judgeLandings(rpc, [recent])).get(recent), { verdict: 'dead' }, 'half an hour');
-    t.match((await judgeLandings(rpc, [old])).get(old), { verdict: 'unknown', isProven: false });
-  },
-);
-
-void t.test('a reference that another transaction names is judged without that one', async (t) => {
-  const listing = (...listed: object[]) => node({ getSignaturesForAddress: listed });
-  const known = listing(entry('known'), entry('failed', 'x'));
-  t.equal((await verdict(t, [known, node()]))[1], 'dead');
-  t.equal((await verdict(t, [known, listing(entry('new'))]))[1], 'unknown');
-  const full = listing(...Array.from({ length: 1000 }, () => entry('known')));
-  t.equal((await verdict(t, [full, node()]))[1], 'unknown', 'a full list may lack the oldest');
+void t.test('a blockhash without a slot is judged from a known slot instead', async (t) => {
+  const { rpc } = await setup(t, [node(), node({ getFirstAvailableBlock: 4400 })]);
+  const recent = { ...sought, lifetime: { ...lifetime, slot: 0n } };
+  const old = { ...recent, signature: 'b', since: 700n };
+  t.match((await judgeLandings(rpc, [recent])).get(recent), { verdict: 'dead' }, 'half an hour');
+  t.match((await judgeLandings(rpc, [old])).get(old), { verdict: 'unknown', isProven: false });
 });
 
 void t.test(
-  'a reference without a stored blockhash is judged from histories that reach back to its age',
+  'a refund reference that another transaction uses is judged without that transaction',
+  async (t) => {
+    const listing = (...listed: object[]) => node({ getSignaturesForAddress: listed });
+    const known = listing(entry('known'), entry('failed', 'x'));
+    t.equal((await verdict(t, [known, node()]))[1], 'dead');
+    t.equal((await verdict(t, [known, listing(entry('new'))]))[1], 'unknown');
+    const full = listing(...Array.from({ length: 1000 }, () => entry('known')));
+    t.equal((await verdict(t, [full, node()]))[1], 'unknown', 'a full list may lack the oldest');
+  },
+);
+
+void t.test(
+  'a refund reference without a blockhash is judged by histories that reach back to its age',
   async (t) => {
     const lacks = async (behaviours: Behaviour[], ageSeconds = 600) => {
       const { rpc } = await setup(t, behaviours);

@@ -6,7 +6,7 @@ import type { Rpc } from '../../../src/chain/rpc/rpc.ts';
 import { createLog } from '../../../src/log.ts';
 import { startRpcServer } from '../../fixtures/rpc-server.ts';
 
-void t.test('the client does not wait while calls through the wrapper do', async (t) => {
+void t.test('the client’s own calls do not wait while calls through the wrapper do', async (t) => {
   const server = await startRpcServer(() => 7);
   const log = createLog('test', { level: 'silent', pretty: false, stream: 'stderr' });
   const rate = 4;
@@ -24,7 +24,7 @@ void t.test('the client does not wait while calls through the wrapper do', async
   t.equal(others.endpoints(), rpc.endpoints());
 });
 
-void t.test('without a limit nothing waits, and a rate of one is for all', async (t) => {
+void t.test('an unlimited rate queues nothing, and a rate of 1 leaves no reserve', async (t) => {
   const asked: number[] = [];
   const rpc = { getSlot: async () => BigInt(asked.push(1)) } as unknown as Rpc;
   const slots = (rate: number, count: number) => {

@@ -228,7 +228,7 @@ async function outcome(rpc: Rpc, signature: string): Promise<unknown> {
 }
 
 void t.test(
-  'a subscription from plan to payment: the events equal the moved amounts',
+  'a subscription from plan to payment emits events that equal the moved amounts',
   async (t) => {
     const {
       rpc,
@@ -433,7 +433,7 @@ void t.test(
       );
     });
     await t.test(
-      'a subscription is cancelled, resumed, cancelled until its end, closed and opened again',
+      'a subscription can be cancelled, resumed, cancelled until its end, closed and opened again',
       async (t) => {
         const { parties, wallet } = await subscriber(plan);
         t.equal(await charge(parties), 'paid');
@@ -485,24 +485,27 @@ void t.test(
       t.equal(await land(rpc, now, wallet, merchant), null);
       t.equal(await charge(parties), 'cancelled');
     });
-    await t.test('a plan that ended is paid up to its last second', async (t) => {
-      const { now } = await readState(plan, merchant.address);
-      const ending = await publish(2n, now + 2n * HOUR);
-      const { parties } = await subscriber(ending);
-      t.equal(await charge(parties), 'paid');
-      await advance(HOUR + 1800n);
-      const seen = await readState(ending, parties.subscriber);
-      t.match(pullPeriod(seen.subscription!, seen.plan, seen.now), {
-        verdict: 'collectable',
-        end: seen.plan!.endTs,
-        next: null,
-      });
-      t.equal(await charge(parties), 'paid');
-      await advance(HOUR);
-      const over = await readState(ending, parties.subscriber);
-      t.match(pullPeriod(over.subscription!, over.plan, over.now), { verdict: 'plan_ended' });
-      t.equal(await charge(parties), 'plan_ended');
-    });
+    await t.test(
+      'the last period of a plan that ended is paid up to its last second',
+      async (t) => {
+        const { now } = await readState(plan, merchant.address);
+        const ending = await publish(2n, now + 2n * HOUR);
+        const { parties } = await subscriber(ending);
+        t.equal(await charge(parties), 'paid');
+        await advance(HOUR + 1800n);
+        const seen = await readState(ending, parties.subscriber);
+        t.match(pullPeriod(seen.subscription!, seen.plan, seen.now), {
+          verdict: 'collectable',
+          end: seen.plan!.endTs,
+          next: null,
+        });
+        t.equal(await charge(parties), 'paid');
+        await advance(HOUR);
+        const over = await readState(ending, parties.subscriber);
+        t.match(pullPeriod(over.subscription!, over.plan, over.now), { verdict: 'plan_ended' });
+        t.equal(await charge(parties), 'plan_ended');
+      },
+    );
     await t.test(
       'a treasury that the plan does not name and a merchant without an account are refused as keeper failures',
       async (t) => {
@@ -608,28 +611,35 @@ void t.test(
   },
 );
 
-void t.test('heights, slots, clock, balances, rent and fees are those of the chain', async (t) => {
-  const { rpc, keeper } = await setup(t);
-  const { blockhash, lastValidBlockHeight, blockHeight } = await rpc.getLatestBlockhash();
-  t.equal(lastValidBlockHeight - blockHeight, 150n);
-  const [height, slot, clock] = [await rpc.getHeight(), await rpc.getSlot(), await rpc.getClock()];
-  t.ok(
-    height.blockHeight >= blockHeight && height.slot >= height.blockHeight && slot >= height.slot,
-  );
-  t.ok(
-    Math.abs(Number(clock.slot - slot)) < 10,
-    `the clock is of slot ${clock.slot}, the chain at ${slot}`,
-  );
-  t.ok((await rpc.getBlockHeight({ commitment: 'finalized' })) <= (await rpc.getBlockHeight()));
-  t.match(await rpc.getGenesisHash(), /^\w{32,44}$/);
-  t.equal(await rpc.getBalance(keeper.address), 10_000_000_000n);
-  t.equal(await rpc.getMinimumBalanceForRentExemption(165), 1_488_440n);
-  t.ok(Array.isArray(await rpc.getRecentPrioritizationFees([keeper.address])));
-  const message = signTransaction(keeper, [memo('')], blockhash).bytes.subarray(65);
-  t.equal(await rpc.getFeeForMessage(message), 5000n);
-  const time = await rpc.getBlockTime((await rpc.getSlot()) - 1n);
-  t.ok(time !== null && time <= clock.unixTimestamp + 5n);
-});
+void t.test(
+  'heights, slots, clock, balances, rent and fees equal those of the chain',
+  async (t) => {
+    const { rpc, keeper } = await setup(t);
+    const { blockhash, lastValidBlockHeight, blockHeight } = await rpc.getLatestBlockhash();
+    t.equal(lastValidBlockHeight - blockHeight, 150n);
+    const [height, slot, clock] = [
+      await rpc.getHeight(),
+      await rpc.getSlot(),
+      await rpc.getClock(),
+    ];
+    t.ok(
+      height.blockHeight >= blockHeight && height.slot >= height.blockHeight && slot >= height.slot,
+    );
+    t.ok(
+      Math.abs(Number(clock.slot - slot)) < 10,
+      `the clock is of slot ${clock.slot}, the chain at ${slot}`,
+    );
+    t.ok((await rpc.getBlockHeight({ commitment: 'finalized' })) <= (await rpc.getBlockHeight()));
+    t.match(await rpc.getGenesisHash(), /^\w{32,44}$/);
+    t.equal(await rpc.getBalance(keeper.address), 10_000_000_000n);
+    t.equal(await rpc.getMinimumBalanceForRentExemption(165), 1_488_440n);
+    t.ok(Array.isArray(await rpc.getRecentPrioritizationFees([keeper.address])));
+    const message = signTransaction(keeper, [memo('')], blockhash).bytes.subarray(65);
+    t.equal(await rpc.getFeeForMessage(message), 5000n);
+    const time = await rpc.getBlockTime((await rpc.getSlot()) - 1n);
+    t.ok(time !== null && time <= clock.unixTimestamp + 5n);
+  },
+);
 
 void t.test('the transactions of a wallet’s address can be listed', async (t) => {
   const { rpc, publish, subscriber, collect } = await setup(t);

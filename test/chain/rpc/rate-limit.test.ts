@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { createRateLimit } from '../../../src/chain/rpc/rate-limit.ts';
 
-void t.test('without a rate no request waits', (t) => {
+void t.test('without a rate limit no request waits', (t) => {
   const limit = createRateLimit();
   for (let request = 0; request < 1000; request += 1) {
     limit.take(5);
@@ -28,7 +28,7 @@ void t.test(
             limit.take(now);
             sent.push(now);
           }
-          return sent.every((from, place) => (sent[place + rate] ?? Infinity) - from > 1000);
+          return sent.every((from, index) => (sent[index + rate] ?? Infinity) - from > 1000);
         },
       ),
     );

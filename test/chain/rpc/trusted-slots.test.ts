@@ -1,4 +1,4 @@
-// Which slots are believed: those that the place of another endpoint and the time since explain.
+// A slot is believed if the slot of another endpoint and the time since then explain it.
 import t from 'tap';
 import { TrustedSlots } from '../../../src/chain/rpc/trusted-slots.ts';
 
@@ -77,7 +77,7 @@ void t.test(
   },
 );
 
-void t.test('an endpoint that hangs, or catches up, has an old clock', async (t) => {
+void t.test('an endpoint that hung or catches up is recognised by its old clock', async (t) => {
   const { believes, report } = setup();
   report(one, 1000, -3600);
   t.equal(believes(other, 1000 + 9000), true, 'an hour of slots');

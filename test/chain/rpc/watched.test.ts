@@ -15,7 +15,7 @@ const unreachable = (...faults: EndpointFault[]) =>
   new RpcUnreachable(
     'getSlot',
     faults.map(
-      (fault, place) => new EndpointFailure(fault, fault, { endpoint: `http://${place}` }),
+      (fault, index) => new EndpointFailure(fault, fault, { endpoint: `http://${index}` }),
     ),
   );
 
@@ -43,7 +43,7 @@ function watched(...responses: (bigint | Error | Promise<bigint>)[]) {
   return { ask, outage: () => watch.outage(), said, reachable };
 }
 
-void t.test('a call that fails after a later one succeeded begins no outage', async (t) => {
+void t.test('a call that fails after a later one succeeded starts no outage', async (t) => {
   let fail: (error: Error) => void = () => undefined;
   const slow = new Promise<bigint>((_, reject) => (fail = reject));
   const { ask, outage, said } = watched(unreachable('http'), slow, 1n);
@@ -56,7 +56,7 @@ void t.test('a call that fails after a later one succeeded begins no outage', as
   t.same(said, ['no Solana RPC endpoint answers; the keeper waits', 'the Solana RPC is back']);
 });
 
-void t.test('the beginning and the end of an outage are logged once each', async (t) => {
+void t.test('the start and the end of an outage are logged once each', async (t) => {
   const { ask, outage, said, reachable } = watched(
     unreachable('timeout'),
     unreachable('http', 'timeout'),
@@ -78,7 +78,7 @@ void t.test('the beginning and the end of an outage are logged once each', async
 });
 
 void t.test(
-  'an endpoint that has not reached the requested slot counts as reachable: it neither begins nor ends an outage',
+  'an endpoint that has not reached the requested slot neither starts nor ends an outage',
   async (t) => {
     const behind = unreachable('behind');
     const { ask, outage, said } = watched(
@@ -98,14 +98,14 @@ void t.test(
   },
 );
 
-void t.test('an endpoint without the method begins no outage', async (t) => {
+void t.test('an endpoint without the method starts no outage', async (t) => {
   const { ask, outage, said } = watched(unreachable('unsupported'));
   await ask();
   t.equal(outage(), undefined);
   t.same(said, []);
 });
 
-void t.test('a refusal is a response and begins no outage', async (t) => {
+void t.test('a refusal is a response and starts no outage', async (t) => {
   const refusal = new RpcError('http://0', 'getSlot', -32602, 'Invalid params');
   const { ask, outage, said } = watched(unreachable('unreachable'), refusal, refusal);
   await ask();

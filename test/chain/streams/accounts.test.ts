@@ -74,7 +74,7 @@ function follow(t: Test, node: Pick<Node, 'url'>, options: Partial<FollowAccount
   return { follower, notifications, gaps: () => gaps };
 }
 
-const names = (count: number) => Array.from({ length: count }, (_, place) => `account ${place}`);
+const names = (count: number) => Array.from({ length: count }, (_, index) => `account ${index}`);
 const subscribed = (node: Node, method = 'accountSubscribe') =>
   node.requests.filter((request) => request.method === method).map(({ params }) => params[0]);
 
@@ -101,7 +101,7 @@ void t.test(
 );
 
 void t.test(
-  'limits apply to accounts per connection, in total, and to concurrent requests',
+  'accounts per connection, accounts in total and concurrent requests are limited',
   async (t) => {
     const node = await startAccountsNode(t);
     const { follower } = follow(t, node, { maxAccounts: 250, perConnection: 100 });
@@ -117,7 +117,7 @@ void t.test(
   },
 );
 
-void t.test('a refused end of a subscription drops no account that waits', async (t) => {
+void t.test('a refused unsubscribe drops no account that waits for a subscription', async (t) => {
   const node = await startAccountsNode(t, (what) => what === 'accountUnsubscribe');
   const { follower } = follow(t, node);
   for (const name of names(200)) follower.add(name);
@@ -131,7 +131,7 @@ void t.test('a refused end of a subscription drops no account that waits', async
 });
 
 void t.test(
-  'a refused account is not followed, and no further ones are asked for a while; the others stay',
+  'after a refusal no further accounts are subscribed for a while, and the others stay',
   async (t) => {
     const wait = stopClock(t);
     let refusing = true;
@@ -199,7 +199,7 @@ void t.test(
   },
 );
 
-void t.test('closing is final, and no account is followed afterwards', async (t) => {
+void t.test('after closing no account is followed', async (t) => {
   const node = await startAccountsNode(t);
   const { follower, notifications } = follow(t, node);
   follower.add('a');

@@ -139,7 +139,7 @@ void t.test('a silent connection is given up', async (t) => {
   await until(() => gaps() === 2);
 });
 
-void t.test('a node that accepts and never responds is left', async (t) => {
+void t.test('a node that accepts a connection and never responds is left', async (t) => {
   const open = createTcpServer(() => undefined);
   open.listen(0, '127.0.0.1');
   await once(open, 'listening');
@@ -301,7 +301,7 @@ void t.test('a listener that throws does not stop the stream', async (t) => {
   t.equal(gaps(), 1);
 });
 
-void t.test('closing is final', async (t) => {
+void t.test('after closing the stream reports nothing and does not reconnect', async (t) => {
   const node = await startNode(t);
   const { follower, gaps, notifications } = follow(t, [node.url]);
   await until(() => gaps() === 1);

@@ -82,7 +82,7 @@ void t.test('fees that cannot be read do not stop a payment', async (t) => {
 });
 
 void t.test(
-  'the compute limit is the costliest simulation and a fifth, and more for addresses that are dear to derive',
+  'the compute limit is a fifth above the costliest simulation, more for costly addresses',
   async (t) => {
     const fees = feesOf({ units: 50_000 });
     t.equal(fees.units(shape), 600_000, 'before anything is known');
@@ -112,7 +112,7 @@ void t.test(
 );
 
 void t.test(
-  'if no endpoint simulates, a simulation is not requested again for each batch',
+  'if no endpoint simulates, simulations are not requested again for each batch',
   async (t) => {
     const fees = new Fees(
       {

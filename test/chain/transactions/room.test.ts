@@ -68,7 +68,7 @@ const shared: Part = {
   loadedDataBytes: 1_000_000,
 };
 
-/** As many of the payments as fit, in order. */
+/** Packs the first payments, in order, as many as fit into one transaction. */
 function pack(version: TransactionVersion, payments: readonly Payment[]): Contents {
   const start = add(emptyTransaction(version, keeper.address), shared)!;
   return payments.reduce((packed, payment) => add(packed, partOf(payment)) ?? packed, start);
@@ -91,23 +91,26 @@ const payments = fc.array(
   { minLength: 1, maxLength: 25 },
 );
 
-void t.test('random payments never exceed a limit, and the bytes are those of the wire', (t) => {
-  fc.assert(
-    fc.property(payments, fc.constantFrom<TransactionVersion>('legacy', 1), (some, version) => {
-      const packed = pack(version, some);
-      const [size, limits] = [sizeOf(packed), TRANSACTION_LIMITS[version]];
-      for (const name of Object.keys(limits) as (keyof typeof limits)[])
-        assert.ok(size[name] <= limits[name], `${name}: ${size[name]} of ${limits[name]}`);
-      assert.equal(size.bytes, bytesOf(packed));
-    }),
-    { numRuns: 60 },
-  );
-  t.pass();
-  t.end();
-});
+void t.test(
+  'random payments never exceed a limit, and the computed bytes are those on the wire',
+  (t) => {
+    fc.assert(
+      fc.property(payments, fc.constantFrom<TransactionVersion>('legacy', 1), (some, version) => {
+        const packed = pack(version, some);
+        const [size, limits] = [sizeOf(packed), TRANSACTION_LIMITS[version]];
+        for (const name of Object.keys(limits) as (keyof typeof limits)[])
+          assert.ok(size[name] <= limits[name], `${name}: ${size[name]} of ${limits[name]}`);
+        assert.equal(size.bytes, bytesOf(packed));
+      }),
+      { numRuns: 60 },
+    );
+    t.pass();
+    t.end();
+  },
+);
 
-const many = (of: (place: number) => Payment) =>
-  Array.from({ length: 20 }, (_, place) => of(place));
+const many = (of: (index: number) => Payment) =>
+  Array.from({ length: 20 }, (_, index) => of(index));
 const payment = { plan: 0, subscriber: 0, pulls: 2, units: 30_000 };
 const paymentsIn = ({ instructions }: Contents) => (instructions.length - 1) / 2;
 
@@ -116,7 +119,7 @@ void t.test(
   (t) => {
     for (const [name, of] of [
       ['one plan', (subscriber: number) => ({ ...payment, subscriber })],
-      ['a plan each', (place: number) => ({ ...payment, plan: place, subscriber: place })],
+      ['a plan each', (index: number) => ({ ...payment, plan: index, subscriber: index })],
     ] as const) {
       const packed = pack(1, many(of));
       t.equal(paymentsIn(packed), 10, name);

@@ -110,7 +110,7 @@ const reading = (address: string) => ({
   isWritable: false,
 });
 
-void t.test('a change of plan leaves 222 bytes, because it has no memo', (t) => {
+void t.test('a sponsored change of plan leaves 222 bytes, because it has no memo', (t) => {
   const old = planAddress(program, merchant, 41n);
   const replaced = subscriptionAddress(program, old.address, wallet.address).address;
   const authority = { user: wallet.address, mint, payer: sponsor.address, bump: 255, initId: 9n };
@@ -130,48 +130,51 @@ void t.test('a change of plan leaves 222 bytes, because it has no memo', (t) => 
   t.end();
 });
 
-void t.test('openings leave 222 bytes; reopening what a third party paid for does not', (t) => {
-  const lengthOf = (now: SubscribeState) => 1 + 2 * 64 + build(opening(now)).length;
-  const authority = { user: wallet.address, mint, payer: sponsor.address, bump: 255, initId: 9n };
-  const known = { ...state, authority, approved: true };
-  const paidBy = (payer: string) => ({ payer }) as SubscriptionAccount;
-  const [own, wallets] = [sponsor.address, wallet.address].map(paidBy);
-  const lengths: [number, SubscribeState][] = [
-    [1002, state],
-    [991, known],
-    [1002, { ...known, approved: false }],
-    [999, { ...known, previous: own! }],
-    [998, { ...known, previous: wallets! }],
-    [1010, { ...known, approved: false, previous: own! }],
-    [1010, { ...state, previous: own! }],
-  ];
-  for (const [length, now] of lengths) {
-    t.equal(lengthOf(now), length);
-    t.ok(leavesRoom(build(opening(now))), `${length} bytes`);
-  }
-  // The account of the payer takes 32 bytes.
-  const tight: [number, SubscribeState][] = [
-    [1031, { ...known, previous: paidBy(generateKeypair().address) }],
-    [1042, { ...state, previous: paidBy(generateKeypair().address) }],
-  ];
-  for (const [length, now] of tight) {
-    t.equal(lengthOf(now), length);
-    t.notOk(leavesRoom(build(opening(now))), `${length} bytes`);
-  }
-  t.equal(1010 + ASSERTION_BYTES, 1232);
-  t.throws(
-    () => build([...opening(state), ...pulls, ...pulls, ...pulls, ...pulls]),
-    /^the transaction has \d+ bytes, of which the sponsor signs 1232 at most/,
-  );
-  t.end();
-});
+void t.test(
+  'a sponsored opening leaves 222 bytes; one that reopens another payer’s account does not',
+  (t) => {
+    const lengthOf = (now: SubscribeState) => 1 + 2 * 64 + build(opening(now)).length;
+    const authority = { user: wallet.address, mint, payer: sponsor.address, bump: 255, initId: 9n };
+    const known = { ...state, authority, approved: true };
+    const paidBy = (payer: string) => ({ payer }) as SubscriptionAccount;
+    const [own, wallets] = [sponsor.address, wallet.address].map(paidBy);
+    const lengths: [number, SubscribeState][] = [
+      [1002, state],
+      [991, known],
+      [1002, { ...known, approved: false }],
+      [999, { ...known, previous: own! }],
+      [998, { ...known, previous: wallets! }],
+      [1010, { ...known, approved: false, previous: own! }],
+      [1010, { ...state, previous: own! }],
+    ];
+    for (const [length, now] of lengths) {
+      t.equal(lengthOf(now), length);
+      t.ok(leavesRoom(build(opening(now))), `${length} bytes`);
+    }
+    // The account of the payer takes 32 bytes.
+    const tight: [number, SubscribeState][] = [
+      [1031, { ...known, previous: paidBy(generateKeypair().address) }],
+      [1042, { ...state, previous: paidBy(generateKeypair().address) }],
+    ];
+    for (const [length, now] of tight) {
+      t.equal(lengthOf(now), length);
+      t.notOk(leavesRoom(build(opening(now))), `${length} bytes`);
+    }
+    t.equal(1010 + ASSERTION_BYTES, 1232);
+    t.throws(
+      () => build([...opening(state), ...pulls, ...pulls, ...pulls, ...pulls]),
+      /^the transaction has \d+ bytes, of which the sponsor signs 1232 at most/,
+    );
+    t.end();
+  },
+);
 
-void t.test('the sponsor is fee payer, rent payer and puller, and nothing else', (t) => {
+void t.test('the sponsor is fee payer, rent payer and puller, and signs for nothing else', (t) => {
   const decoded = TransactionMessage.decompile(VersionedMessage.deserialize(build(opening(state))));
   t.equal(decoded.payerKey.toBase58(), sponsor.address);
   const places = decoded.instructions.flatMap(({ data, keys }) =>
-    keys.flatMap(({ pubkey }, place) =>
-      pubkey.toBase58() === sponsor.address ? [`${data[0]}:${place}`] : [],
+    keys.flatMap(({ pubkey }, index) =>
+      pubkey.toBase58() === sponsor.address ? [`${data[0]}:${index}`] : [],
     ),
   );
   t.same(places, ['0:6', '11:8', '10:5', '10:5'], 'init, subscribe, and the two pulls');
@@ -191,7 +194,7 @@ void t.test('the sponsor is fee payer, rent payer and puller, and nothing else',
   t.end();
 });
 
-void t.test('a transaction is read when the wallet has signed it', (t) => {
+void t.test('a sponsored transaction is read once the wallet has signed it', (t) => {
   const message = build(opening(state));
   const read = readWalletSigned(signed(message));
   t.match(read, { ...both, blockhash });
@@ -211,7 +214,7 @@ void t.test('a transaction is read when the wallet has signed it', (t) => {
   t.end();
 });
 
-void t.test('the sponsor signs its own message, and assertions behind it', (t) => {
+void t.test('the sponsor signs its own message, also with assertions at its end', (t) => {
   const message = build(opening(state));
   const change = (other: Buffer) => forSponsor(message, other);
   t.equal(change(message), undefined);
@@ -261,7 +264,7 @@ void t.test('the sponsor signs its own message, and assertions behind it', (t) =
   t.end();
 });
 
-void t.test('an assertion between the instructions, and other terms, are refused', (t) => {
+void t.test('an assertion between the instructions and changed terms are refused', (t) => {
   const message = build(opening(state));
   const decoded = TransactionMessage.decompile(VersionedMessage.deserialize(message));
   decoded.instructions.splice(4, 0, assertion());
@@ -293,26 +296,26 @@ void t.test('an assertion between the instructions, and other terms, are refused
   t.end();
 });
 
-void t.test('no message with a changed byte is signed', (t) => {
+void t.test('the sponsor signs no message with a changed byte', (t) => {
   const message = appended(build(opening(state)), assertion(reading(plan.address)));
   const built = build(opening(state));
   for (let tries = 0; tries < 3000; tries += 1) {
     const changed = Buffer.from(message);
-    const place = randomInt(message.length);
-    changed[place] = changed[place]! ^ (1 + randomInt(255));
+    const index = randomInt(message.length);
+    changed[index] = changed[index]! ^ (1 + randomInt(255));
     const phrase = forSponsor(built, changed);
     if (phrase !== undefined) continue;
     // Only the assertion's own bytes, and the account that it reads, are the wallet's.
     const kept = TransactionMessage.decompile(VersionedMessage.deserialize(changed));
     const own = TransactionMessage.decompile(VersionedMessage.deserialize(built));
-    t.same(kept.instructions.slice(0, own.instructions.length), own.instructions, `byte ${place}`);
+    t.same(kept.instructions.slice(0, own.instructions.length), own.instructions, `byte ${index}`);
     t.equal(kept.payerKey.toBase58(), sponsor.address);
   }
   t.end();
 });
 
 void t.test(
-  'a wallet without SOL subscribes and pays in one transaction, and leaves',
+  'a wallet without SOL subscribes and pays in one transaction, and can leave',
   async (t) => {
     const stage = await startStage(t);
     const { net, rpc, keeper } = stage;

@@ -76,7 +76,7 @@ function read(base64: string): Read {
   };
 }
 
-void t.test('a merchant publishes a plan at the address that is returned', (t) => {
+void t.test('a merchant’s transaction publishes a plan at the returned address', (t) => {
   const terms = { ...planAccount, planId: 43n };
   const { transaction, plan: address } = plans.createPlanTransaction(program, {
     merchant,
@@ -94,29 +94,34 @@ void t.test('a merchant publishes a plan at the address that is returned', (t) =
   t.end();
 });
 
-void t.test('a plan with everything in it fits, and so does its sunset', (t) => {
-  const full = {
-    ...planAccount,
-    destinations: [wallet(), wallet(), wallet(), wallet()],
-    pullers: [wallet(), wallet(), wallet(), wallet()],
-    metadataUri: `https://${'x'.repeat(120)}`,
-  };
-  t.doesNotThrow(() => plans.createPlanTransaction(program, { merchant, terms: full, blockhash }));
-  const edit = { ...full, status: 'sunset', endTs: 1_900_000_000n } as const;
-  const sunset = walletTransaction(
-    merchant,
-    [updatePlan(program, { owner: merchant, plan: plan.address, edit, seen: full })],
-    blockhash,
-  );
-  const { feePayer, instructions } = read(sunset);
-  t.equal(feePayer, merchant);
-  t.equal(instructions[0]!.data.length, 538);
-  t.equal(instructions[0]!.data[1], 0, 'status sunset');
-  t.equal(instructions[0]!.data.readBigInt64LE(2), 1_900_000_000n);
-  t.end();
-});
+void t.test(
+  'a plan with every optional term fits into a transaction, and so does its sunset',
+  (t) => {
+    const full = {
+      ...planAccount,
+      destinations: [wallet(), wallet(), wallet(), wallet()],
+      pullers: [wallet(), wallet(), wallet(), wallet()],
+      metadataUri: `https://${'x'.repeat(120)}`,
+    };
+    t.doesNotThrow(() =>
+      plans.createPlanTransaction(program, { merchant, terms: full, blockhash }),
+    );
+    const edit = { ...full, status: 'sunset', endTs: 1_900_000_000n } as const;
+    const sunset = walletTransaction(
+      merchant,
+      [updatePlan(program, { owner: merchant, plan: plan.address, edit, seen: full })],
+      blockhash,
+    );
+    const { feePayer, instructions } = read(sunset);
+    t.equal(feePayer, merchant);
+    t.equal(instructions[0]!.data.length, 538);
+    t.equal(instructions[0]!.data[1], 0, 'status sunset');
+    t.equal(instructions[0]!.data.readBigInt64LE(2), 1_900_000_000n);
+    t.end();
+  },
+);
 
-void t.test('subscribing', async (t) => {
+void t.test('a transaction to subscribe fits the state of the wallet', async (t) => {
   const subscribe = (state: Partial<SubscribeState>) => {
     const whole = {
       plan: planAccount,
@@ -141,36 +146,42 @@ void t.test('subscribing', async (t) => {
     instructions.at(-1)!.data.readBigInt64LE(66);
   const authority = { user: subscriber, mint, payer: subscriber, bump: 1, initId: 77n };
 
+  await t.test('a new wallet creates its authority in the transaction that subscribes', (t) => {
+    const instructions = subscribe({});
+    t.same(kinds(instructions), [0, 11]);
+    t.equal(initId(instructions), SAME_SLOT);
+    t.end();
+  });
   await t.test(
-    'a new wallet creates its authority in the same transaction, whose slot is not known yet',
+    'a wallet without a token account creates one in the transaction that subscribes',
     (t) => {
-      const instructions = subscribe({});
-      t.same(kinds(instructions), [0, 11]);
-      t.equal(initId(instructions), SAME_SLOT);
+      const instructions = subscribe({ hasTokenAccount: false });
+      t.same(kinds(instructions), [1, 0, 11]);
+      t.equal(instructions[0]!.programId, ASSOCIATED_TOKEN_PROGRAM);
+      t.equal(instructions[0]!.accounts[0], subscriber);
       t.end();
     },
   );
-  await t.test('a wallet without a token account gets one first', (t) => {
-    const instructions = subscribe({ hasTokenAccount: false });
-    t.same(kinds(instructions), [1, 0, 11]);
-    t.equal(instructions[0]!.programId, ASSOCIATED_TOKEN_PROGRAM);
-    t.equal(instructions[0]!.accounts[0], subscriber);
-    t.end();
-  });
-  await t.test('a wallet with an approved authority only subscribes, naming it', (t) => {
-    const instructions = subscribe({ authority, approved: true });
-    t.same(kinds(instructions), [11]);
-    t.equal(initId(instructions), 77n);
-    t.end();
-  });
-  await t.test('a wallet that revoked the approval approves again and names its authority', (t) => {
-    const instructions = subscribe({ authority, approved: false });
-    t.same(kinds(instructions), [0, 11]);
-    t.equal(initId(instructions), 77n);
-    t.end();
-  });
   await t.test(
-    'an expired subscription at the same address is closed first, and its rent returns to the payer',
+    'a wallet with an approved authority subscribes without further instructions',
+    (t) => {
+      const instructions = subscribe({ authority, approved: true });
+      t.same(kinds(instructions), [11]);
+      t.equal(initId(instructions), 77n);
+      t.end();
+    },
+  );
+  await t.test(
+    'a wallet that revoked the approval approves again in the transaction that subscribes',
+    (t) => {
+      const instructions = subscribe({ authority, approved: false });
+      t.same(kinds(instructions), [0, 11]);
+      t.equal(initId(instructions), 77n);
+      t.end();
+    },
+  );
+  await t.test(
+    'an expired subscription at the same address is closed first, and its rent goes to the payer',
     (t) => {
       const sponsor = wallet();
       const previous = {
@@ -195,7 +206,7 @@ void t.test('subscribing', async (t) => {
       t.end();
     },
   );
-  await t.test('the terms agreed to are the plan as it is on chain', (t) => {
+  await t.test('a wallet agrees to the terms of the plan as it is on chain', (t) => {
     const { data } = subscribe({ authority, approved: true })[0]!;
     t.equal(data.readBigUInt64LE(1), 42n);
     t.equal(data[9], plan.bump);
@@ -225,7 +236,7 @@ void t.test('only the subscriber pays and signs cancel, resume, close and approv
   t.end();
 });
 
-void t.test('rent goes back to a sponsor that paid it', (t) => {
+void t.test('rent goes back to the sponsor that paid it', (t) => {
   const sponsor = wallet();
   const close = read(wallets.closeTransaction(program, { ...parties, payer: sponsor }, blockhash));
   t.same(close.instructions[0]!.accounts.at(-1), sponsor);
@@ -233,7 +244,7 @@ void t.test('rent goes back to a sponsor that paid it', (t) => {
 });
 
 void t.test(
-  'a wallet’s transaction has room for its appended assertions, and costs as much as announced',
+  'a wallet’s transaction leaves room for appended assertions and costs the announced amount',
   (t) => {
     const cancel = wallets.cancelTransaction(program, parties, blockhash);
     const bytes = Buffer.from(cancel, 'base64');

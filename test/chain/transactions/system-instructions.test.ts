@@ -11,7 +11,7 @@ import {
   memo,
 } from '../../../src/chain/transactions/system-instructions.ts';
 
-void t.test('a memo is its text and has no signer', async (t) => {
+void t.test('a memo instruction contains its text and needs no signer', async (t) => {
   const text = 'billing ümlaut 1';
   const { programId, keys, data } = memo(text);
   t.equal(programId.toBase58(), MEMO_PROGRAM);
@@ -19,14 +19,17 @@ void t.test('a memo is its text and has no signer', async (t) => {
   t.equal(data.toString('utf8'), text);
 });
 
-void t.test('the limit of loaded data is instruction 4 of the compute budget, u32', async (t) => {
-  const { programId, keys, data } = loadedDataLimit(0x01020304);
-  t.equal(programId.toBase58(), COMPUTE_BUDGET_PROGRAM);
-  t.same(keys, []);
-  t.equal(data.toString('hex'), '0404030201');
-});
+void t.test(
+  'the limit of loaded data is instruction 4 of the compute budget program, as a u32',
+  async (t) => {
+    const { programId, keys, data } = loadedDataLimit(0x01020304);
+    t.equal(programId.toBase58(), COMPUTE_BUDGET_PROGRAM);
+    t.same(keys, []);
+    t.equal(data.toString('hex'), '0404030201');
+  },
+);
 
-void t.test('a token account is created for its owner and paid for by another', async (t) => {
+void t.test('a token account can be created for an owner and paid for by another', async (t) => {
   const [payer, owner, mint] = [1, 2, 3].map(() => generateKeypair().address) as [
     string,
     string,

@@ -41,7 +41,7 @@ async function versionsOn(t: Test, setting: VersionSetting = 'auto') {
 }
 
 void t.test(
-  'without the feature account legacy transactions are signed; it is read again after ten minutes, and either way',
+  'without the feature account legacy transactions are signed, and it is read again after ten minutes',
   async (t) => {
     const { versions, clock, setV1 } = await versionsOn(t);
     await setV1(false);
@@ -58,7 +58,7 @@ void t.test(
 );
 
 void t.test(
-  'an endpoint’s refusal of version 1 makes legacy transactions for ten minutes; other refusals do not',
+  'an endpoint’s refusal of version 1 causes legacy transactions for ten minutes',
   async (t) => {
     const { versions, clock, setV1, refusal } = await versionsOn(t);
     t.equal(await versions.current(), 1);

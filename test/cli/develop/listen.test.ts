@@ -127,69 +127,63 @@ void t.test(
   },
 );
 
-void t.test(
-  'listen, with the connection lost while waiting and within a response, forwards each event once and in order',
-  async (t) => {
-    const { env, happen, bodies } = await developer();
-    const receiver = await startReceiver(t);
-    const wire = await startProxy(t, served.port);
-    const listening = start(t, ['listen', '--forward-to', receiver.url, '--json'], {
-      ...env,
-      BILLING_API_URL: `http://127.0.0.1:${wire.port}`,
-    });
-    await listening.line('"ready":true');
-    await happen(2);
-    await receiver.got(2);
-    wire.cut();
-    await happen(3);
-    const tries = wire.connections;
-    await until(() => wire.connections > tries + 1);
-    wire.restore();
-    await receiver.got(5);
-    // The next answer breaks off in its middle, again and again.
-    wire.cutAfter(700);
-    const before = wire.connections;
-    await happen(4);
-    await until(() => wire.connections > before + 2);
-    wire.restore();
-    await receiver.got(9);
-    await happen();
-    await receiver.got(10);
-    t.same(receiver.requests.map(bodyOf), await bodies());
-    listening.child.kill('SIGTERM');
-    const { code, stderr } = await listening.ended;
-    t.equal(code, 0);
-    t.match(
-      stderr,
-      /does not answer.*no event is lost meanwhile\.[^]*The API is reachable again; no event was lost\./,
-    );
-    t.notMatch(stderr, /\n\s+at /);
-  },
-);
+void t.test('listen forwards each event once and in order after a lost connection', async (t) => {
+  const { env, happen, bodies } = await developer();
+  const receiver = await startReceiver(t);
+  const wire = await startProxy(t, served.port);
+  const listening = start(t, ['listen', '--forward-to', receiver.url, '--json'], {
+    ...env,
+    BILLING_API_URL: `http://127.0.0.1:${wire.port}`,
+  });
+  await listening.line('"ready":true');
+  await happen(2);
+  await receiver.got(2);
+  wire.cut();
+  await happen(3);
+  const tries = wire.connections;
+  await until(() => wire.connections > tries + 1);
+  wire.restore();
+  await receiver.got(5);
+  // The next answer breaks off in its middle, again and again.
+  wire.cutAfter(700);
+  const before = wire.connections;
+  await happen(4);
+  await until(() => wire.connections > before + 2);
+  wire.restore();
+  await receiver.got(9);
+  await happen();
+  await receiver.got(10);
+  t.same(receiver.requests.map(bodyOf), await bodies());
+  listening.child.kill('SIGTERM');
+  const { code, stderr } = await listening.ended;
+  t.equal(code, 0);
+  t.match(
+    stderr,
+    /does not answer.*no event is lost meanwhile\.[^]*The API is reachable again; no event was lost\./,
+  );
+  t.notMatch(stderr, /\n\s+at /);
+});
 
-void t.test(
-  'listen forwards events of the time in which serve is killed and restarted once each',
-  async (t) => {
-    const { env, happen, bodies } = await developer();
-    const receiver = await startReceiver(t);
-    const listening = start(t, ['listen', '--forward-to', receiver.url], env);
-    await listening.line(/^whsec_/);
-    await happen(2);
-    await receiver.got(2);
-    await served.stop('SIGKILL');
-    await happen(3);
-    await served.restart();
-    await receiver.got(5);
-    await happen();
-    await receiver.got(6);
-    t.same(receiver.requests.map(bodyOf), await bodies());
-    listening.child.kill('SIGINT');
-    t.match(await listening.ended, {
-      code: 0,
-      stderr: /does not answer[^]*reachable again; no event was lost\.[^]*6 forwarded, 0 failed/,
-    });
-  },
-);
+void t.test('listen forwards the events of a restart of serve once each', async (t) => {
+  const { env, happen, bodies } = await developer();
+  const receiver = await startReceiver(t);
+  const listening = start(t, ['listen', '--forward-to', receiver.url], env);
+  await listening.line(/^whsec_/);
+  await happen(2);
+  await receiver.got(2);
+  await served.stop('SIGKILL');
+  await happen(3);
+  await served.restart();
+  await receiver.got(5);
+  await happen();
+  await receiver.got(6);
+  t.same(receiver.requests.map(bodyOf), await bodies());
+  listening.child.kill('SIGINT');
+  t.match(await listening.ended, {
+    code: 0,
+    stderr: /does not answer[^]*reachable again; no event was lost\.[^]*6 forwarded, 0 failed/,
+  });
+});
 
 void t.test(
   'trigger sends a marked sample of each type to endpoint and listeners, and changes no record',
@@ -215,10 +209,10 @@ void t.test(
     const some = ['payment_success', 'cancel_requested', 'plan_blocked', 'ping'] as const;
     const types = isLong ? sampleTypes : some;
     const outcomes = await Promise.all(types.map((type) => runShared(['trigger', type], env)));
-    for (const [place, type] of types.entries()) {
-      t.equal(outcomes[place]?.code, 0, type);
+    for (const [index, type] of types.entries()) {
+      t.equal(outcomes[index]?.code, 0, type);
       t.match(
-        outcomes[place]?.stdout,
+        outcomes[index]?.stdout,
         new RegExp(
           `^Sample ${type} \\([0-9a-f-]{36}\\) of Coffee: the endpoint answered 200 in \\d+ ms; 1 listener gets it\\.$`,
         ),
@@ -376,7 +370,7 @@ void t.test('a revoked key ends listen with a clear line and exit code 1', async
   });
 });
 
-void t.test('a closed pipe ends listen', async (t) => {
+void t.test('listen ends when its output pipe is closed', async (t) => {
   const { env, happen } = await developer();
   const receiver = await startReceiver(t);
   const listening = start(t, ['listen', '--forward-to', receiver.url], env);
@@ -481,8 +475,8 @@ void t.test(
       ],
     ];
     const outcomes = await Promise.all(cases.map(([args, given]) => runShared(args, given)));
-    for (const [place, [args, , code, message]] of cases.entries()) {
-      const outcome = outcomes[place]!;
+    for (const [index, [args, , code, message]] of cases.entries()) {
+      const outcome = outcomes[index]!;
       t.match(outcome, { code, stderr: message }, `${args.join(' ')} ${String(message)}`);
       t.notMatch(outcome.stderr, /\n\s+at /);
       t.notOk(`${outcome.stdout}${outcome.stderr}`.includes(merchant.key));

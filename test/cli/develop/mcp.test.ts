@@ -86,33 +86,36 @@ void t.test('mcp offers the operations that read, with the key of "billing login
   });
 });
 
-void t.test('mcp --write offers the others too, one request each', async (t) => {
-  const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
-  const { client, call } = await connect(t, env, '--write');
-  const { tools } = await client.listTools();
-  const createApp = tools.find(({ name }) => name === 'createApp');
-  t.match(createApp, {
-    annotations: { readOnlyHint: false },
-    inputSchema: {
-      properties: { body: { properties: { name: { type: 'string' } } } },
-      required: ['body'],
-    },
-  });
-  t.notMatch(JSON.stringify(tools), /\$ref|"format":"name"/);
-  const once = { body: { name: 'Tea' }, 'idempotency-key': 'one' };
-  const made = await call('createApp', once);
-  t.match(made, { data: { name: 'Tea' } });
-  t.same(await call('createApp', once), made, 'the idempotency key is sent');
-  t.match(await call('createApp', { body: { name: '' } }), { error: /^VALIDATION_ERROR: / });
-  const listed = await call('listApps', { limit: 1 });
-  t.match(await call('listApps', { limit: 1, cursor: listed.nextCursor }), {
-    data: [{ id: merchant.appId }],
-  });
-  const { id } = made.data as { id: string };
-  t.match(await call('updateApp', { appId: id, body: { name: 'Mate' } }), {
-    data: { name: 'Mate' },
-  });
-});
+void t.test(
+  'mcp --write also offers the operations that write, with one request each',
+  async (t) => {
+    const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
+    const { client, call } = await connect(t, env, '--write');
+    const { tools } = await client.listTools();
+    const createApp = tools.find(({ name }) => name === 'createApp');
+    t.match(createApp, {
+      annotations: { readOnlyHint: false },
+      inputSchema: {
+        properties: { body: { properties: { name: { type: 'string' } } } },
+        required: ['body'],
+      },
+    });
+    t.notMatch(JSON.stringify(tools), /\$ref|"format":"name"/);
+    const once = { body: { name: 'Tea' }, 'idempotency-key': 'one' };
+    const made = await call('createApp', once);
+    t.match(made, { data: { name: 'Tea' } });
+    t.same(await call('createApp', once), made, 'the idempotency key is sent');
+    t.match(await call('createApp', { body: { name: '' } }), { error: /^VALIDATION_ERROR: / });
+    const listed = await call('listApps', { limit: 1 });
+    t.match(await call('listApps', { limit: 1, cursor: listed.nextCursor }), {
+      data: [{ id: merchant.appId }],
+    });
+    const { id } = made.data as { id: string };
+    t.match(await call('updateApp', { appId: id, body: { name: 'Mate' } }), {
+      data: { name: 'Mate' },
+    });
+  },
+);
 
 /** Starts it, closes its stdin after `input`, and returns the lines that it answers. */
 async function answersTo(t: Test, input: string): Promise<string[]> {
@@ -147,7 +150,7 @@ void t.test('mcp answers each call that it has read, also when stdin ends at onc
 });
 
 void t.test(
-  'mcp answers a line that is no message, and takes null for params left out',
+  'mcp answers a line that is not a message, and accepts null for omitted params',
   async (t) => {
     const answers = await answersTo(
       t,
@@ -171,7 +174,7 @@ void t.test(
   },
 );
 
-void t.test('mcp answers each line that breaks the schema of messages', async (t) => {
+void t.test('mcp answers each line that violates the message schema with an error', async (t) => {
   const [invalidRequest, invalidParams] = [-32_600, -32_602];
   const lines: [object, object][] = [
     [
@@ -226,7 +229,7 @@ void t.test('mcp answers each line that breaks the schema of messages', async (t
     t.match(JSON.parse(answers[n] ?? 'null'), answer, JSON.stringify(messages[n]));
 });
 
-void t.test('mcp passes no secret to a model, and says that texts are data', async (t) => {
+void t.test('mcp gives no secret to a model and labels texts as data', async (t) => {
   const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
   const { call } = await connect(t, env, '--write');
   const { appId } = merchant;

@@ -66,7 +66,7 @@ const asked = { wallet, role: 'subscriber', apiUrl, now } as const;
 const issue = (change: object = {}) =>
   signInMessage({ wallet, role: 'subscriber', page: apiUrl, cluster: 'devnet', now, ...change });
 
-void t.test('a sign-in text is signed for the asked host, wallet and role alone', (t) => {
+void t.test('a sign-in text is signed only for the requested host, wallet and role', (t) => {
   const { message, nonce } = issue();
   t.equal(signInFault(message, { ...asked, nonce }), undefined);
   for (const cluster of ['mainnet-beta', 'localnet'])
@@ -93,7 +93,7 @@ void t.test('a sign-in text is signed for the asked host, wallet and role alone'
   t.end();
 });
 
-void t.test('the names of this machine stand for each other, with the same port', (t) => {
+void t.test('all names of this machine are accepted for each other, with the same port', (t) => {
   const local = { ...asked, apiUrl: 'http://127.0.0.1:3000/' };
   t.equal(signInFault(issue({ page: 'http://localhost:3000' }).message, local), undefined);
   t.match(signInFault(issue({ page: 'http://localhost:3001' }).message, local), /signs in to/);
@@ -178,7 +178,7 @@ function opening(
 const built = (...instructions: Instruction[]) =>
   messageIn(walletTransaction(wallet, instructions, blockhash));
 
-void t.test('every transaction that the service builds to subscribe is signed', (t) => {
+void t.test('every subscribe transaction of the service is signed', (t) => {
   for (const hasTokenAccount of [true, false])
     for (const isOpen of [true, false])
       for (const payer of [undefined, wallet, other]) {
@@ -273,7 +273,7 @@ function assertion(): Instruction {
   return Object.assign(memo('x'), { programId: publicKey(ASSERTION_PROGRAM) });
 }
 
-void t.test('a changed byte of the transaction is seen, unless it costs nothing', (t) => {
+void t.test('a changed byte of a transaction is detected unless it has no effect', (t) => {
   const message = built(...opening({}, { isOpen: false, hasTokenAccount: false }));
   // The plan's creation time and the authority's init id, which the chain checks, may differ; so
   // may the blockhash and the budget.
@@ -295,98 +295,111 @@ void t.test('a changed byte of the transaction is seen, unless it costs nothing'
   t.end();
 });
 
-void t.test('a transaction that the user has: words, transfers and programs', (t) => {
-  const none = { ...reading, to: [], programs: [] };
-  const refund = messageIn(
-    refundTransaction(
-      { mint, merchant: wallet, subscriber: other, amount: 9_900_000n, reference: address() },
-      { hasTokenAccount: false, blockhash },
-    ),
-  );
-  t.match(transactionFault(refund, none), /opens the token account/);
-  t.match(transactionFault(refund, { ...none, to: [other] }), /9\.90 USDC .*was not asked for/);
-  const usdc = 9_900_000n;
-  t.equal(transactionFault(refund, { ...none, to: [other], usdc }), undefined);
-  t.match(transactionFault(refund, { ...none, to: [merchant], usdc }), /--to does not name/);
-  t.match(
-    transactionFault(refund, { ...none, to: [other], usdc: usdc + 1n }),
-    /it transfers 9\.90, and --usdc says 9\.900001/,
-  );
-  const pay = built(transferLamports(wallet, other, 5n), transferLamports(wallet, merchant, 7n));
-  t.match(transactionFault(pay, none), /transfers 0\.000000005 SOL .*was not asked for/);
-  t.equal(transactionFault(pay, { ...none, to: [other, merchant], sol: 12n }), undefined);
-  t.match(transactionFault(pay, { ...none, to: [other], sol: 12n }), /--to does not name/);
-  t.match(transactionFault(built(), { ...none, sol: 1n }), /transfers 0\.00, and --sol says/);
-  t.equal(transactionFault(built(transferLamports(wallet, wallet, 9n)), none), undefined);
-  const call = built(assertion());
-  t.match(transactionFault(call, none), /calls the program L2TE\S+, which may do anything/);
-  t.equal(transactionFault(call, { ...none, programs: [ASSERTION_PROGRAM] }), undefined);
-  t.end();
-});
+void t.test(
+  'a transaction is described to the user by its instructions, transfers and programs',
+  (t) => {
+    const none = { ...reading, to: [], programs: [] };
+    const refund = messageIn(
+      refundTransaction(
+        { mint, merchant: wallet, subscriber: other, amount: 9_900_000n, reference: address() },
+        { hasTokenAccount: false, blockhash },
+      ),
+    );
+    t.match(transactionFault(refund, none), /opens the token account/);
+    t.match(transactionFault(refund, { ...none, to: [other] }), /9\.90 USDC .*was not asked for/);
+    const usdc = 9_900_000n;
+    t.equal(transactionFault(refund, { ...none, to: [other], usdc }), undefined);
+    t.match(transactionFault(refund, { ...none, to: [merchant], usdc }), /--to does not name/);
+    t.match(
+      transactionFault(refund, { ...none, to: [other], usdc: usdc + 1n }),
+      /it transfers 9\.90, and --usdc says 9\.900001/,
+    );
+    const pay = built(transferLamports(wallet, other, 5n), transferLamports(wallet, merchant, 7n));
+    t.match(transactionFault(pay, none), /transfers 0\.000000005 SOL .*was not asked for/);
+    t.equal(transactionFault(pay, { ...none, to: [other, merchant], sol: 12n }), undefined);
+    t.match(transactionFault(pay, { ...none, to: [other], sol: 12n }), /--to does not name/);
+    t.match(transactionFault(built(), { ...none, sol: 1n }), /transfers 0\.00, and --sol says/);
+    t.equal(transactionFault(built(transferLamports(wallet, wallet, 9n)), none), undefined);
+    const call = built(assertion());
+    t.match(transactionFault(call, none), /calls the program L2TE\S+, which may do anything/);
+    t.equal(transactionFault(call, { ...none, programs: [ASSERTION_PROGRAM] }), undefined);
+    t.end();
+  },
+);
 
-void t.test('what the service builds for wallets is read; what it never builds is refused', (t) => {
-  const none = { ...reading, to: [], programs: [TOKEN_PROGRAM, MEMO_PROGRAM, program] };
-  const fault = (base64: string) => transactionFault(messageIn(base64), none);
-  const parties = { subscriber: wallet, plan: plan.address, subscription };
-  const terms = { ...account, planId: 7n };
-  const create = createPlanTransaction(program, { merchant: wallet, terms, blockhash }).transaction;
-  t.equal(fault(create), undefined);
-  const decoded = decodeMessage(messageIn(create));
-  t.match(
-    decoded && stepsOf(decoded, reading).at(-1)?.words,
-    new RegExp(
-      `9\\.99 USDC every 720 hours, paid to ${merchant} and ${treasury}, collected by ${other}`,
-    ),
-  );
-  t.equal(fault(walletTransaction(wallet, opening(), blockhash)), undefined);
-  t.equal(
-    fault(closeTransaction(program, { ...parties, payer: wallet, revokes: mint }, blockhash)),
-    undefined,
-  );
-  t.equal(
-    fault(revokeTransaction(program, { user: wallet, mint, authorityPayer: wallet }, blockhash)),
-    undefined,
-  );
+void t.test(
+  'transactions that the service builds for wallets are read, and others are refused',
+  (t) => {
+    const none = { ...reading, to: [], programs: [TOKEN_PROGRAM, MEMO_PROGRAM, program] };
+    const fault = (base64: string) => transactionFault(messageIn(base64), none);
+    const parties = { subscriber: wallet, plan: plan.address, subscription };
+    const terms = { ...account, planId: 7n };
+    const create = createPlanTransaction(program, {
+      merchant: wallet,
+      terms,
+      blockhash,
+    }).transaction;
+    t.equal(fault(create), undefined);
+    const decoded = decodeMessage(messageIn(create));
+    t.match(
+      decoded && stepsOf(decoded, reading).at(-1)?.words,
+      new RegExp(
+        `9\\.99 USDC every 720 hours, paid to ${merchant} and ${treasury}, collected by ${other}`,
+      ),
+    );
+    t.equal(fault(walletTransaction(wallet, opening(), blockhash)), undefined);
+    t.equal(
+      fault(closeTransaction(program, { ...parties, payer: wallet, revokes: mint }, blockhash)),
+      undefined,
+    );
+    t.equal(
+      fault(revokeTransaction(program, { user: wallet, mint, authorityPayer: wallet }, blockhash)),
+      undefined,
+    );
 
-  t.match(fault(signInTransaction(wallet, issue().message, blockhash)), /is a sign-in/);
-  const pull = transferSubscription(program, {
-    ...parties,
-    caller: wallet,
-    subscriber: other,
-    mint,
-    receiver: merchant,
-    amount: 1n,
-  });
-  t.match(transactionFault(built(pull), none), /it collects 0\.000001 USDC of/);
-  const paysFor = initAuthority(program, { user: other, mint, payer: wallet });
-  t.match(transactionFault(built(paysFor), none), /named beside the party that acts/);
-  for (const code of [3, 4, 6, 7, 8, 9, 13, 14, 17]) {
-    const one = Object.assign(memo('x'), {
-      programId: publicKey(TOKEN_PROGRAM),
-      data: Buffer.from([code, 1, 0, 0, 0, 0, 0, 0, 0]),
+    t.match(fault(signInTransaction(wallet, issue().message, blockhash)), /is a sign-in/);
+    const pull = transferSubscription(program, {
+      ...parties,
+      caller: wallet,
+      subscriber: other,
+      mint,
+      receiver: merchant,
+      amount: 1n,
     });
-    t.match(transactionFault(built(one), none), /does not know the instruction/, `token ${code}`);
-  }
-  t.end();
-});
+    t.match(transactionFault(built(pull), none), /it collects 0\.000001 USDC of/);
+    const paysFor = initAuthority(program, { user: other, mint, payer: wallet });
+    t.match(transactionFault(built(paysFor), none), /named beside the party that acts/);
+    for (const code of [3, 4, 6, 7, 8, 9, 13, 14, 17]) {
+      const one = Object.assign(memo('x'), {
+        programId: publicKey(TOKEN_PROGRAM),
+        data: Buffer.from([code, 1, 0, 0, 0, 0, 0, 0, 0]),
+      });
+      t.match(transactionFault(built(one), none), /does not know the instruction/, `token ${code}`);
+    }
+    t.end();
+  },
+);
 
-void t.test('no random instruction of the known programs moves anything unasked', (t) => {
-  const none = { ...reading, to: [], programs: [] };
-  const bytes = fc.uint8Array({ maxLength: 20 });
-  fc.assert(
-    fc.property(
-      fc.constantFrom(TOKEN_PROGRAM, '11111111111111111111111111111111'),
-      bytes,
-      (id, data) => {
-        const one = transferLamports(wallet, other, 1n);
-        one.programId = publicKey(id);
-        one.data = Buffer.from(data);
-        // A withdrawn approval moves nothing.
-        const isRevoke = id === TOKEN_PROGRAM && data.length === 1 && data[0] === 5;
-        return isRevoke || transactionFault(built(one), none) !== undefined;
-      },
-    ),
-    { numRuns: 1000 },
-  );
-  t.end();
-});
+void t.test(
+  'no random instruction of a known program is accepted if it moves something unrequested',
+  (t) => {
+    const none = { ...reading, to: [], programs: [] };
+    const bytes = fc.uint8Array({ maxLength: 20 });
+    fc.assert(
+      fc.property(
+        fc.constantFrom(TOKEN_PROGRAM, '11111111111111111111111111111111'),
+        bytes,
+        (id, data) => {
+          const one = transferLamports(wallet, other, 1n);
+          one.programId = publicKey(id);
+          one.data = Buffer.from(data);
+          // A withdrawn approval moves nothing.
+          const isRevoke = id === TOKEN_PROGRAM && data.length === 1 && data[0] === 5;
+          return isRevoke || transactionFault(built(one), none) !== undefined;
+        },
+      ),
+      { numRuns: 1000 },
+    );
+    t.end();
+  },
+);

@@ -18,7 +18,7 @@ async function signed({ net, rpc }: Stage, wallet: Keypair) {
   return { transaction, bytes, signature: signatureOf(bytes) };
 }
 
-void t.test('the end of a transaction is told once it is certain', async (t) => {
+void t.test('the outcome of a transaction is printed once it is final', async (t) => {
   const stage = await startStage(t, { blockMs: 0 });
   stage.net.mineBlocks(60);
   const tell = ({ transaction }: { transaction: string }) =>

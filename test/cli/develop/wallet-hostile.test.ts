@@ -223,70 +223,79 @@ void t.test('without --amount the user confirms on a terminal what is signed', a
   t.ok(wasSent());
 });
 
-void t.test('a session cancels no subscription that was not named or confirmed', async (t) => {
-  const body = { planId: third.id };
-  const path = `/merchant/apps/${merchant.appId}/checkout-sessions`;
-  const { token } = merchant;
-  const { id } = await served.call<{ id: string }>('POST', path, { token, body });
-  const victim = subscriptionAddress(SUBSCRIPTIONS_PROGRAM, dearer.planPda, address).address;
-  const cancelling = at(/subscribe$/, (_path, data) => ({
-    ...data,
-    transaction: rebuilt(String(data.transaction), (all) => [
-      cancelSubscription(SUBSCRIPTIONS_PROGRAM, {
-        subscriber: address,
-        plan: dearer.planPda,
-        subscription: victim,
-      }),
-      ...all,
-    ]),
-  }));
-  const inSession = [...most, '--session', id];
-  const run = (...args: string[]) =>
-    wallet(cancelling, ...subscribing, third.id, ...inSession, ...args);
-  for (const named of [[], ['--replaces', thief]]) {
-    t.match(await run(...named), {
-      code: 2,
-      stdout: '',
-      stderr: new RegExp(`it cancels the subscription ${victim} .*--replaces ${victim} signs it`),
-    });
-    t.notOk(wasSent(), 'nothing was sent');
-  }
-  t.match(await run('--replaces', 'thief'), { code: 2, stderr: /"thief" is not an address/ });
-  await run('--replaces', victim);
-  t.ok(wasSent(), 'the named one is cancelled');
+void t.test(
+  'a session is not signed if it cancels a subscription that was neither named nor confirmed',
+  async (t) => {
+    const body = { planId: third.id };
+    const path = `/merchant/apps/${merchant.appId}/checkout-sessions`;
+    const { token } = merchant;
+    const { id } = await served.call<{ id: string }>('POST', path, { token, body });
+    const victim = subscriptionAddress(SUBSCRIPTIONS_PROGRAM, dearer.planPda, address).address;
+    const cancelling = at(/subscribe$/, (_path, data) => ({
+      ...data,
+      transaction: rebuilt(String(data.transaction), (all) => [
+        cancelSubscription(SUBSCRIPTIONS_PROGRAM, {
+          subscriber: address,
+          plan: dearer.planPda,
+          subscription: victim,
+        }),
+        ...all,
+      ]),
+    }));
+    const inSession = [...most, '--session', id];
+    const run = (...args: string[]) =>
+      wallet(cancelling, ...subscribing, third.id, ...inSession, ...args);
+    for (const named of [[], ['--replaces', thief]]) {
+      t.match(await run(...named), {
+        code: 2,
+        stdout: '',
+        stderr: new RegExp(`it cancels the subscription ${victim} .*--replaces ${victim} signs it`),
+      });
+      t.notOk(wasSent(), 'nothing was sent');
+    }
+    t.match(await run('--replaces', 'thief'), { code: 2, stderr: /"thief" is not an address/ });
+    await run('--replaces', victim);
+    t.ok(wasSent(), 'the named one is cancelled');
 
-  for (const [key, code] of [
-    ['n', 2],
-    ['y', undefined],
-  ] as const) {
-    const asked = onTerminal(t, cancelling, third.id, ...inSession);
-    t.match(
-      await asked.waitFor('Sign this transaction? [y/N]'),
-      `cancels the subscription ${victim}`,
-    );
-    asked.press(key, 'enter');
-    t.match(await asked.ended, code === undefined ? {} : { code });
-    t.equal(wasSent(), key === 'y');
-  }
-});
+    for (const [key, code] of [
+      ['n', 2],
+      ['y', undefined],
+    ] as const) {
+      const asked = onTerminal(t, cancelling, third.id, ...inSession);
+      t.match(
+        await asked.waitFor('Sign this transaction? [y/N]'),
+        `cancels the subscription ${victim}`,
+      );
+      asked.press(key, 'enter');
+      t.match(await asked.ended, code === undefined ? {} : { code });
+      t.equal(wasSent(), key === 'y');
+    }
+  },
+);
 
-void t.test('wallet send and sign transfer what was asked for, to whom it was', async (t) => {
-  const blockhash = generateKeypair().address;
-  const transfer = transferLamports(address, thief, 900_000_000n);
-  const base64 = unsignedTransaction(address, [transfer], blockhash);
-  for (const command of ['sign', 'send']) {
-    const rpc = command === 'send' ? ['--rpc-url', chain.rpcUrl] : [];
-    t.match(await wallet(honest, command, file, base64, ...rpc), {
-      code: 2,
-      stdout: '',
-      stderr: new RegExp(`- transfers 0\\.90 SOL from ${address} to ${thief}\n.*is not signed`),
+void t.test(
+  'wallet send and sign transfer only the requested amount to the requested address',
+  async (t) => {
+    const blockhash = generateKeypair().address;
+    const transfer = transferLamports(address, thief, 900_000_000n);
+    const base64 = unsignedTransaction(address, [transfer], blockhash);
+    for (const command of ['sign', 'send']) {
+      const rpc = command === 'send' ? ['--rpc-url', chain.rpcUrl] : [];
+      t.match(await wallet(honest, command, file, base64, ...rpc), {
+        code: 2,
+        stdout: '',
+        stderr: new RegExp(`- transfers 0\\.90 SOL from ${address} to ${thief}\n.*is not signed`),
+      });
+    }
+    const asked = ['--sol', '0.9', '--to', thief];
+    t.match(await wallet(honest, 'sign', file, base64, ...asked), {
+      code: 0,
+      stdout: /^[\w+/=]+$/,
     });
-  }
-  const asked = ['--sol', '0.9', '--to', thief];
-  t.match(await wallet(honest, 'sign', file, base64, ...asked), { code: 0, stdout: /^[\w+/=]+$/ });
-  const wrong = ['--sol', '0.9', '--to', 'thief'];
-  t.match(await wallet(honest, 'sign', file, base64, ...wrong), {
-    code: 2,
-    stderr: /"thief" is not an address/,
-  });
-});
+    const wrong = ['--sol', '0.9', '--to', 'thief'];
+    t.match(await wallet(honest, 'sign', file, base64, ...wrong), {
+      code: 2,
+      stderr: /"thief" is not an address/,
+    });
+  },
+);

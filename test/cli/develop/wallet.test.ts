@@ -143,7 +143,7 @@ void t.test(
   },
 );
 
-void t.test('wallet sign refuses what is no sign-in text of the wallet', async (t) => {
+void t.test('wallet sign refuses a text that is not a sign-in text of the wallet', async (t) => {
   const [mine, other] = [await funded('one.json'), await funded('two.json')];
   const { message } = await served.call<{ message: string }>('POST', '/auth/nonce', {
     body: { wallet: other.address, role: 'subscriber' },

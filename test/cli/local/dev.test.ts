@@ -100,18 +100,21 @@ void t.test('dev --api-url takes ids from the API as UUIDs, and a page as a URL'
   }
 });
 
-void t.test('a shell that reads the file of dev runs nothing that is in a value', async (t) => {
-  const { key } = generateKey('development');
-  const { url } = await hostileApi(t, {});
-  const dir = t.testdir();
-  await mkdir(join(dir, 'a b'));
-  const apiUrl = `${url}$(touch ran);touch ran`;
-  const args = ['dev', '--api-url', apiUrl, '--dir', join(dir, 'a b')];
-  const running = start(t, args, { BILLING_API_KEY: key });
-  await running.line('ctrl-C ends it');
-  const script = '. "./a b/env"; printf %s "$BILLING_API_URL"';
-  t.equal(execFileSync('/bin/sh', ['-euc', script], { cwd: dir, encoding: 'utf8' }), apiUrl);
-  await t.rejects(access(join(dir, 'ran')));
-  running.child.kill('SIGINT');
-  t.match(await running.ended, { code: 0 });
-});
+void t.test(
+  'a shell that reads the environment file of dev executes nothing in its values',
+  async (t) => {
+    const { key } = generateKey('development');
+    const { url } = await hostileApi(t, {});
+    const dir = t.testdir();
+    await mkdir(join(dir, 'a b'));
+    const apiUrl = `${url}$(touch ran);touch ran`;
+    const args = ['dev', '--api-url', apiUrl, '--dir', join(dir, 'a b')];
+    const running = start(t, args, { BILLING_API_KEY: key });
+    await running.line('ctrl-C ends it');
+    const script = '. "./a b/env"; printf %s "$BILLING_API_URL"';
+    t.equal(execFileSync('/bin/sh', ['-euc', script], { cwd: dir, encoding: 'utf8' }), apiUrl);
+    await t.rejects(access(join(dir, 'ran')));
+    running.child.kill('SIGINT');
+    t.match(await running.ended, { code: 0 });
+  },
+);

@@ -78,7 +78,7 @@ void t.test(
     await terminal.waitFor(/^Sandbox/);
     await terminal.waitFor(/days of chain time in .* s: all 12 invariants hold/);
 
-    await t.test('then the chain runs in real time', async (t) => {
+    await t.test('after the simulated time the sandbox’s chain runs in real time', async (t) => {
       const [, rpcUrl = ''] = /chain +(http:\S+)/.exec(terminal.written()) ?? [];
       const confirmed = { commitment: 'confirmed' };
       const blocks = () => call<number>(rpcUrl, 'getBlockHeight', confirmed);

@@ -47,7 +47,7 @@ void t.test(
       ],
     ];
     const outcomes = await Promise.all(cases.map(([args]) => runShared(args)));
-    for (const [place, [args, code, message]] of cases.entries())
-      t.match(outcomes[place], { code, stderr: message, stdout: '' }, args.join(' '));
+    for (const [index, [args, code, message]] of cases.entries())
+      t.match(outcomes[index], { code, stderr: message, stdout: '' }, args.join(' '));
   },
 );

@@ -115,7 +115,7 @@ void t.test(
   },
 );
 
-void t.test('the record of a migration, and of a caller behind sudo', async (t) => {
+void t.test('actions record the user behind sudo, also for a migration', async (t) => {
   const { sql, url } = await testDatabase(t, { empty: true });
   const env = { DATABASE_URL: url, SUDO_USER: 'ada' };
   t.equal((await runShared(['migrate'], env)).code, 0);

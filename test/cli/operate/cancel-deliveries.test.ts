@@ -11,7 +11,7 @@ interface Counts {
 }
 
 void t.test(
-  'deliveries cancel ends what all filters match, leaves what is being sent, and is recorded',
+  'deliveries cancel ends the matching deliveries, except those in flight, and is recorded',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const env = { DATABASE_URL: url };
@@ -87,7 +87,7 @@ void t.test(
   },
 );
 
-void t.test('status --by endpoint lists the endpoints, the latest first', async (t) => {
+void t.test('status --by endpoint lists the endpoints, the most overdue first', async (t) => {
   const { sql, url } = await testDatabase(t);
   const env = { DATABASE_URL: url, SOLANA_CLUSTER: 'localnet' };
   const status = (...flags: string[]) =>

@@ -36,22 +36,25 @@ void t.test('bash completes commands, subcommands and flags of the typed line', 
   t.ok((await offered('')).includes('serve'));
 });
 
-void t.test('zsh and fish: a script that has every command and a valid form', async (t) => {
-  const [zsh, fish] = [await scriptOf('zsh'), await scriptOf('fish')];
-  t.match(zsh, /^#compdef billing\n/);
-  t.match(zsh, "'billing keys list')");
-  t.match(zsh, "'--max-failed:limit for the deliveries");
-  // zsh is not installed here. What the script uses of it, but for one expansion, is also valid in
-  // bash, whose parser finds an open quote or bracket.
-  const file = join(t.testdir(), 'zsh');
-  await writeFile(file, zsh.replace('${(@)words[2,CURRENT-1]}', '$@'));
-  await promisify(execFile)('bash', ['-n', file]);
-  const lines = fish.split('\n');
-  t.ok(lines.some((line) => /^complete -c billing .*-a 'reconcile' -d '/.test(line)));
-  t.ok(lines.some((line) => /"billing deliveries cancel"' .*-l 'webhook'/.test(line)));
-  for (const line of lines) t.equal((line.match(/'/g) ?? []).length % 2, 0, line);
-  t.match(await runShared(['completion', 'tcsh']), {
-    code: 2,
-    stderr: /It must be one of bash, zsh, fish/,
-  });
-});
+void t.test(
+  'the completion scripts for zsh and fish contain every command and are valid',
+  async (t) => {
+    const [zsh, fish] = [await scriptOf('zsh'), await scriptOf('fish')];
+    t.match(zsh, /^#compdef billing\n/);
+    t.match(zsh, "'billing keys list')");
+    t.match(zsh, "'--max-failed:limit for the deliveries");
+    // zsh is not installed here. Except for one expansion, the script is also valid bash, and the
+    // parser of bash finds an open quote or bracket.
+    const file = join(t.testdir(), 'zsh');
+    await writeFile(file, zsh.replace('${(@)words[2,CURRENT-1]}', '$@'));
+    await promisify(execFile)('bash', ['-n', file]);
+    const lines = fish.split('\n');
+    t.ok(lines.some((line) => /^complete -c billing .*-a 'reconcile' -d '/.test(line)));
+    t.ok(lines.some((line) => /"billing deliveries cancel"' .*-l 'webhook'/.test(line)));
+    for (const line of lines) t.equal((line.match(/'/g) ?? []).length % 2, 0, line);
+    t.match(await runShared(['completion', 'tcsh']), {
+      code: 2,
+      stderr: /It must be one of bash, zsh, fish/,
+    });
+  },
+);

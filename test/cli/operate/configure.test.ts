@@ -66,7 +66,7 @@ void t.test(
   },
 );
 
-void t.test('serve and keeper refuse commits that could be lost', async (t) => {
+void t.test('serve and keeper refuse to start if Postgres could lose commits', async (t) => {
   const env = await daemonEnv(t);
   for (const daemon of ['serve', 'keeper']) {
     const weak = `${env.DATABASE_URL ?? ''}?options=-c%20synchronous_commit%3Doff`;

@@ -81,7 +81,7 @@ void t.test(
     t.match(await asked.ended, { code: 130 });
     t.same(await replayed(), []);
     const done = runShared([...args, '--yes', '--json'], env);
-    // As the loop of `serve` does, in case another process's loop has it.
+    // Does the work of the loop of `serve`, in case another process's loop does not do it.
     await workOnReplays(served.sql);
     const { code, stdout } = await done;
     t.equal(code, 0);

@@ -1,4 +1,4 @@
-// billing doctor before a first start: what is right, and what to do about the rest.
+// billing doctor before a first start: it reports what is right, and what to do about the rest.
 import { chmodSync } from 'node:fs';
 import t from 'tap';
 import { generateKeypair } from '../../../src/chain/keypair.ts';

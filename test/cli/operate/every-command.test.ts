@@ -52,7 +52,7 @@ const everyCommand: string[][] = [
 
 /** Every third command. The short form has one third. */
 const thirds = (isLong ? [0, 1, 2] : [0]).map((n) =>
-  everyCommand.filter((_, place) => place % 3 === n),
+  everyCommand.filter((_, index) => index % 3 === n),
 );
 
 /**
@@ -101,7 +101,7 @@ async function allWaiting(
   await until(async () => (await endSessions()) === 0);
   await hold(t, async (session) => {
     await session`lock table merchants, api_keys, apps, webhook_endpoints, plans, payments, subscriptions, deliveries, events in access exclusive mode`;
-    // Of "billing migrate" (src/db/postgres/migrate.ts).
+    // The advisory lock of "billing migrate" (src/db/postgres/migrate.ts).
     await session`select pg_advisory_xact_lock(2455464)`;
   });
   const commands: { name: string; running: Running }[] = [];
@@ -162,8 +162,8 @@ void t.test(
       [['merchants', 'list', '--fast'], 2, /unknown option '--fast'/],
     ];
     const outcomes = await Promise.all(cases.map(([args]) => runShared(args, env)));
-    for (const [place, [args, code, message]] of cases.entries()) {
-      const outcome = outcomes[place]!;
+    for (const [index, [args, code, message]] of cases.entries()) {
+      const outcome = outcomes[index]!;
       t.match(outcome, { code, stderr: message, stdout: '' }, args.join(' '));
       isClear(t, args.join(' '), outcome);
     }
@@ -204,8 +204,8 @@ for (const some of thirds) {
 
   void t.test(`a signal ends each command immediately, with its exit code: ${names}`, async (t) => {
     const signals = Object.entries(ENDING_SIGNALS) as [EndingSignal, number][];
-    const commands = (await allWaiting(t, some, url)).map((command, place) => {
-      const [signal, code] = signals[place % signals.length]!;
+    const commands = (await allWaiting(t, some, url)).map((command, index) => {
+      const [signal, code] = signals[index % signals.length]!;
       return { ...command, signal, code };
     });
     for (const { running, signal } of commands) running.child.kill(signal);

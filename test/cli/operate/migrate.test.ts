@@ -17,7 +17,7 @@ void t.test('migrate waits until Postgres accepts connections, and then migrates
   t.equal((await migrating.ended).code, 0);
 });
 
-void t.test('a mistake in DATABASE_URL is not waited for', async (t) => {
+void t.test('migrate fails at once on a mistake in DATABASE_URL', async (t) => {
   const { url } = await testDatabase(t, { empty: true });
   const wrong = new URL(url);
   wrong.pathname = '/no_such_database';

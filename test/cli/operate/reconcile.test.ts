@@ -271,7 +271,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull by no attempt before the end is named with wallet and page; --repair books it, registers nothing',
+  'a pull without an attempt is reported with wallet and page, and --repair records it',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();

@@ -42,7 +42,7 @@ async function scene(t: Test) {
   return { sql, env, chain, status };
 }
 
-void t.test('clocks that agree are no line; past 30 s a line; past 240 s a problem', async (t) => {
+void t.test('clocks that differ give a line after 30 s and a problem after 240 s', async (t) => {
   const { sql, env, status } = await scene(t);
   for (const seconds of [0, 15]) {
     await moveClock(sql, seconds);
@@ -71,7 +71,7 @@ void t.test('clocks that agree are no line; past 30 s a line; past 240 s a probl
   t.match(await status(), { code: 1, problems: [/^the clock of Postgres is wrong: .* behind/] });
 });
 
-void t.test('a wrong host or chain is named, each once', async (t) => {
+void t.test('an endpoint of a wrong host or chain is named once', async (t) => {
   const { chain, env, status } = await scene(t);
   t.match(await status(hostAt(-600)), {
     code: 1,
@@ -101,7 +101,7 @@ void t.test('a wrong host or chain is named, each once', async (t) => {
   });
 });
 
-void t.test('a chain that is behind the two others is one problem', async (t) => {
+void t.test('a chain clock behind the two others is reported as one problem', async (t) => {
   const { sql, status } = await scene(t);
   await moveClock(sql, 600);
   t.match(await status(hostAt(600)), {
@@ -110,7 +110,7 @@ void t.test('a chain that is behind the two others is one problem', async (t) =>
   });
 });
 
-void t.test('the daemons measure the difference', async (t) => {
+void t.test('the daemons measure the difference between the clocks', async (t) => {
   const env = await daemonEnv(t);
   const url = env.DATABASE_URL ?? '';
   const sql = connect(url, { max: 1, name: 'billing test' });

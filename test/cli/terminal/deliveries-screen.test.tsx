@@ -190,7 +190,7 @@ void t.test(
   },
 );
 
-void t.test('a key pressed at the moment a picture is drawn is about that picture', async (t) => {
+void t.test('a key press applies to the screen that was drawn when it was pressed', async (t) => {
   const { report, reportOne, shows, drawn, press } = await screen(t);
   report({ rows: items(3, 1) });
   await shows('1 of 3');

@@ -33,7 +33,7 @@ void t.test('prettyJson has the layout of JSON.stringify for every value', async
 
 void t.test('prettyJson does not format deep nesting, and spends no time on it', async (t) => {
   const deep = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
-  // Of the processor: a busy machine may keep the test waiting.
+  // Measures the time of the processor, because a busy machine may keep the test waiting.
   const began = process.cpuUsage();
   t.equal(prettyJson(deep(2048)), undefined);
   t.ok(process.cpuUsage(began).user < 100_000);

@@ -97,7 +97,7 @@ void t.test(
   },
 );
 
-void t.test('a claim that has passed is taken over; one that is given back is free', async (t) => {
+void t.test('an expired claim is taken over, and a released one is free', async (t) => {
   const { sql } = await testDatabase(t);
   const app = await seedApp(sql, 'http://a/');
   await queueDeliveries(sql, app, 3);
@@ -112,7 +112,7 @@ void t.test('a claim that has passed is taken over; one that is given back is fr
   t.match(await deliveryState(sql, next[0]!.id), { status: 'pending', attempts: 0 });
 });
 
-void t.test('a floor excludes rows that were due earlier', async (t) => {
+void t.test('rows that were due before the given floor are excluded', async (t) => {
   const { sql } = await testDatabase(t);
   const app = await seedApp(sql, 'http://a/');
   const [old = '', recent = ''] = await queueDeliveries(sql, app, 2);
@@ -121,7 +121,7 @@ void t.test('a floor excludes rows that were due earlier', async (t) => {
   t.same(idsOf(await claim(sql, [app])), [old]);
 });
 
-void t.test('an outcome moves a delivery to the log or puts it back, once', async (t) => {
+void t.test('an outcome moves a delivery to the log or back to the queue, once', async (t) => {
   const { sql } = await testDatabase(t);
   const app = await seedApp(sql, 'http://a/');
   await queueDeliveries(sql, app, 3);
@@ -147,7 +147,7 @@ void t.test('an outcome moves a delivery to the log or puts it back, once', asyn
   t.match(await attemptsOf(sql, refused!.id), [{ number: 1, httpStatus: 500 }, { number: 2 }]);
 });
 
-void t.test('an outcome with a lost claim is not written', async (t) => {
+void t.test('an outcome is not written after its claim was lost', async (t) => {
   const { sql } = await testDatabase(t);
   const app = await seedApp(sql, 'http://a/');
   await queueDeliveries(sql, app, 2);
@@ -235,7 +235,7 @@ void t.test(
   },
 );
 
-void t.test('an endpoint is deleted beside outcomes that are being written', async (t) => {
+void t.test('an endpoint can be deleted while outcomes are being written', async (t) => {
   const { sql } = await testDatabase(t);
   const app = await seedApp(sql, 'http://a/');
   const ids = await queueDeliveries(sql, app, 2500);
@@ -273,7 +273,7 @@ void t.test(
   },
 );
 
-void t.test('a claim that has passed is cancelled with its endpoint', async (t) => {
+void t.test('an expired claim is cancelled with its endpoint', async (t) => {
   const { sql } = await testDatabase(t);
   const app = await seedApp(sql, 'http://a/');
   await queueDeliveries(sql, app, 2);
@@ -282,30 +282,33 @@ void t.test('a claim that has passed is cancelled with its endpoint', async (t) 
   t.match(await deliveryState(sql, passed!.id), { status: 'cancelled' });
 });
 
-void t.test('the sweep finds each endpoint that has something due, and for how long', async (t) => {
-  const { sql } = await testDatabase(t);
-  const apps = await Promise.all(
-    Array.from({ length: 5 }, (_, index) => seedApp(sql, `http://${index}/`)),
-  );
-  for (const app of apps) await queueDeliveries(sql, app, 3);
-  const [first, second, third] = apps;
-  await sql`update delivery_queue set due_at = now() + interval '1 hour' where endpoint_id = ${first?.endpointId ?? ''}`;
-  await sql`update delivery_queue set due_at = now() - interval '1 minute' where endpoint_id = ${second?.endpointId ?? ''}`;
-  const rows = await sql<{ id: string }[]>`
+void t.test(
+  'the sweep finds each endpoint with due deliveries and how long they are due',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const apps = await Promise.all(
+      Array.from({ length: 5 }, (_, index) => seedApp(sql, `http://${index}/`)),
+    );
+    for (const app of apps) await queueDeliveries(sql, app, 3);
+    const [first, second, third] = apps;
+    await sql`update delivery_queue set due_at = now() + interval '1 hour' where endpoint_id = ${first?.endpointId ?? ''}`;
+    await sql`update delivery_queue set due_at = now() - interval '1 minute' where endpoint_id = ${second?.endpointId ?? ''}`;
+    const rows = await sql<{ id: string }[]>`
     select id from delivery_queue where endpoint_id = ${third?.endpointId ?? ''}`;
-  await finishDeliveries(sql, 'delivered', { ids: idsOf(rows) });
-  const due = await findDueEndpoints(sql);
-  t.same(
-    due.map(({ endpointId }) => endpointId).sort(),
-    [second, apps[3], apps[4]].map((app) => app?.endpointId).sort(),
-  );
-  const overdue = due.find(({ endpointId }) => endpointId === second?.endpointId)?.overdueMs ?? 0;
-  const [row] = await sql<{ since: number }[]>`
+    await finishDeliveries(sql, 'delivered', { ids: idsOf(rows) });
+    const due = await findDueEndpoints(sql);
+    t.same(
+      due.map(({ endpointId }) => endpointId).sort(),
+      [second, apps[3], apps[4]].map((app) => app?.endpointId).sort(),
+    );
+    const overdue = due.find(({ endpointId }) => endpointId === second?.endpointId)?.overdueMs ?? 0;
+    const [row] = await sql<{ since: number }[]>`
     select (extract(epoch from clock_timestamp() - min(due_at)) * 1000)::float8 as since from delivery_queue`;
-  t.ok(overdue >= 60_000 && overdue <= row!.since, `${overdue} ms`);
-  t.equal(await countDue(sql, 100), 9);
-  t.equal(await countDue(sql, 4), 4);
-});
+    t.ok(overdue >= 60_000 && overdue <= row!.since, `${overdue} ms`);
+    t.equal(await countDue(sql, 100), 9);
+    t.equal(await countDue(sql, 4), 4);
+  },
+);
 
 /** Queues deliveries of one event each without the events' checks, many at once. */
 async function fill(sql: Sql, app: SeededApp, count: number): Promise<void> {

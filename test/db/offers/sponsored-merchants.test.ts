@@ -11,7 +11,7 @@ import {
   insertSubscription,
 } from '../../fixtures/rows.ts';
 
-void t.test('fees are counted once, by any number of keepers', async (t) => {
+void t.test('fees of a merchant are counted once by any number of keepers', async (t) => {
   const { sql, url } = await testDatabase(t);
   const keepers = [1, 2].map(() => {
     const keeper = connect(asRole(url, 'keeper'), { max: 2, name: 'billing test' });

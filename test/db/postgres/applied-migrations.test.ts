@@ -46,7 +46,7 @@ void t.test('a database of a build before the first release is refused', async (
   }
 });
 
-void t.test('so is one that lacks only a change made before that release', async (t) => {
+void t.test('a database whose migration differs from release 0.1.0 is refused', async (t) => {
   const { sql } = await testDatabase(t);
   await sql`update schema_migrations set checksum = 'other' where version = 4`;
   await t.rejects(migrate(sql), refused);

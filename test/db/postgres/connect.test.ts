@@ -167,7 +167,7 @@ void t.test('a connection that receives nothing is dropped, and LISTEN starts ag
 });
 
 void t.test(
-  'a commit and a statement of a transaction that get no answer are rejected',
+  'a commit or a statement in a transaction that gets no answer is rejected',
   async (t) => {
     const { sql, wire } = await wired(t);
     await t.rejects(
@@ -223,7 +223,7 @@ void t.test('a slow statement is cancelled by the server, and its connection sta
   t.equal(wire.connections, 1);
 });
 
-void t.test('the server ends an idle transaction', async (t) => {
+void t.test('the server ends an idle transaction after its time limit', async (t) => {
   const { sql } = await wired(t);
   let begun: () => void = () => undefined;
   const ended = sql.begin(async (tx) => {
@@ -235,7 +235,7 @@ void t.test('the server ends an idle transaction', async (t) => {
 });
 
 void t.test(
-  'the error of a connection that the server ended is not given to a later statement',
+  'an error of a connection that the server ended is not passed to a later statement',
   async (t) => {
     const { sql, direct } = await wired(t, { statementMs: 600_000, silentMs: 1_200_000 });
     for (let round = 0; round < 3; round += 1) {
@@ -286,7 +286,7 @@ async function wiredQueue(t: Test, limitMs: number) {
 }
 
 void t.test(
-  'a queue: a statement without a response is rejected; later ones and LISTEN get new connections',
+  'a queue rejects a statement without a response and gets new connections for later ones',
   async (t) => {
     const { proxy, queue } = await wiredQueue(t, 2000);
     let listens = 0;
@@ -314,18 +314,15 @@ void t.test(
   },
 );
 
-void t.test(
-  'a queue: the server cancels a slow statement, and its connection stays, as an idle one does',
-  async (t) => {
-    const { proxy, queue } = await wiredQueue(t, 2000);
-    await queue`select 1`;
-    await t.rejects(queue`select pg_sleep(3600)`, { code: '57014' });
-    for (let n = 0; n < 3; n += 1) await queue`select pg_sleep(0.4)`;
-    await new Promise((resolve) => setTimeout(resolve, 1200));
-    t.same([...(await queue`select 3 as answer`)], [{ answer: 3 }]);
-    t.equal(proxy.connections, 1);
-  },
-);
+void t.test('a queue keeps its connection when the server cancels a slow statement', async (t) => {
+  const { proxy, queue } = await wiredQueue(t, 2000);
+  await queue`select 1`;
+  await t.rejects(queue`select pg_sleep(3600)`, { code: '57014' });
+  for (let n = 0; n < 3; n += 1) await queue`select pg_sleep(0.4)`;
+  await new Promise((resolve) => setTimeout(resolve, 1200));
+  t.same([...(await queue`select 3 as answer`)], [{ answer: 3 }]);
+  t.equal(proxy.connections, 1);
+});
 
 void t.test('arrays of the schema’s types come back from Postgres as they were sent', async (t) => {
   const { sql } = await testDatabase(t);

@@ -142,7 +142,7 @@ void t.test(
 );
 
 void t.test(
-  'the time limit of a host is 5 s, and the hosts share the limit of silence',
+  'each host has a time limit of 5 s, and all hosts share one limit of silence',
   async (t) => {
     const silent = await Promise.all([1, 2, 3].map(() => pretend(t, () => undefined)));
     const began = performance.now();
@@ -177,7 +177,7 @@ void t.test('when all hosts are down each statement ends, and later ones work ag
   t.equal(await portOf(sql), primary.port);
 });
 
-void t.test('a host that is no usable Postgres is passed over', async (t) => {
+void t.test('a host that is not a usable Postgres is skipped', async (t) => {
   const error = (code: string) => {
     const fields = Buffer.from(`SFATAL\0VFATAL\0C${code}\0Mof a test\0\0`);
     const head = Buffer.from('E0000');
@@ -218,20 +218,23 @@ void t.test('a wrong password is not tried on other hosts', async (t) => {
   t.equal(fake.connections, 0);
 });
 
-void t.test('Unix sockets, IPv6, names with several addresses, lists in the query', async (t) => {
-  const directory = encodeURIComponent(socketDirectory);
-  const query = `host=${socketDirectory}&port=${primary.port}`;
-  t.equal(await portOf(pool(t, '', { query })), null, 'a directory in the query');
-  t.equal(await portOf(pool(t, `${directory}:${primary.port}`)), null, 'percent-encoded');
-  const both = `host=${socketDirectory},127.0.0.1&port=${standby.port},${primary.port}`;
-  t.equal(await portOf(pool(t, '', { query: both })), primary.port, 'lists of hosts and ports');
-  t.equal(await portOf(pool(t, `localhost:${primary.port}`)), primary.port);
-  t.equal(await portOf(pool(t, `localhost:${standby.port}`)), standby.port, 'on 127.0.0.1 alone');
-  if (!hasIpv6) return;
-  t.equal(await portOf(pool(t, `[::1]:${primary.port}`)), primary.port, 'IPv6');
-  const [free] = await freePorts(1);
-  t.equal(await portOf(pool(t, `[::1]:${free ?? 0},[::1]:${primary.port}`)), primary.port);
-});
+void t.test(
+  'URLs can name Unix sockets, IPv6, names with several addresses and lists in the query',
+  async (t) => {
+    const directory = encodeURIComponent(socketDirectory);
+    const query = `host=${socketDirectory}&port=${primary.port}`;
+    t.equal(await portOf(pool(t, '', { query })), null, 'a directory in the query');
+    t.equal(await portOf(pool(t, `${directory}:${primary.port}`)), null, 'percent-encoded');
+    const both = `host=${socketDirectory},127.0.0.1&port=${standby.port},${primary.port}`;
+    t.equal(await portOf(pool(t, '', { query: both })), primary.port, 'lists of hosts and ports');
+    t.equal(await portOf(pool(t, `localhost:${primary.port}`)), primary.port);
+    t.equal(await portOf(pool(t, `localhost:${standby.port}`)), standby.port, 'on 127.0.0.1 alone');
+    if (!hasIpv6) return;
+    t.equal(await portOf(pool(t, `[::1]:${primary.port}`)), primary.port, 'IPv6');
+    const [free] = await freePorts(1);
+    t.equal(await portOf(pool(t, `[::1]:${free ?? 0},[::1]:${primary.port}`)), primary.port);
+  },
+);
 
 void t.test('a pool that is closed while it connects closes its sockets', async (t) => {
   const fake = await pretend(t, () => undefined);

@@ -1,7 +1,7 @@
 // Migrations made for tests: the forms in which later releases change tables.
 import type { Migration } from '../../../src/db/postgres/migration-files.ts';
 
-/** Each is applied after the ones above it. All of its tables have rows. */
+/** Migrations, each applied after the ones above it. All tables that they name have rows. */
 const texts: Readonly<Record<string, string>> = {
   tables: `
 create table beans (
@@ -100,8 +100,8 @@ returning id;`,
 };
 
 export const madeMigrations: readonly Migration[] = Object.entries(texts).map(
-  ([name, text], place) => ({
-    version: 9001 + place,
+  ([name, text], index) => ({
+    version: 9001 + index,
     name,
     text,
     checksum: name,

@@ -28,7 +28,7 @@ void t.test('the files are numbered from 1, without gaps', async (t) => {
   const versions = (await listMigrations()).map(({ version }) => version);
   t.same(
     versions,
-    versions.map((_, place) => place + 1),
+    versions.map((_, index) => index + 1),
   );
 });
 

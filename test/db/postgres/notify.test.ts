@@ -16,7 +16,7 @@ async function listening(sql: Sql) {
 }
 
 void t.test(
-  'a burst of wakes costs few notifications, and the last of them is never lost',
+  'a burst of changes causes few notifications, and the last one is never lost',
   async (t) => {
     const { sql } = await testDatabase(t);
     const received = await listening(sql);

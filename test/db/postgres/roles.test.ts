@@ -209,10 +209,10 @@ void t.test(
       );
     const written = await urls();
     t.equal(new Set(written.map((url) => new URL(url).password)).size, daemonRoles.length);
-    for (const [place, daemon] of daemonRoles.entries()) {
+    for (const [index, daemon] of daemonRoles.entries()) {
       const { mode } = await stat(join(directory, `${daemon}_database_url`));
       t.equal(mode & 0o777, 0o600);
-      const own = connect(written[place] ?? '', { max: 1, name: 'billing test' });
+      const own = connect(written[index] ?? '', { max: 1, name: 'billing test' });
       const [row] = await own<
         { user: string }[]
       >`select current_user as user from schema_migrations`;

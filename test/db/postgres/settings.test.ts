@@ -105,7 +105,7 @@ void t.test('settings of a database do not reach the sessions of the service', a
   });
 });
 
-void t.test('lists and reports are planned with their values each time', async (t) => {
+void t.test('lists and reports are planned with their values at each execution', async (t) => {
   const { url } = await testDatabase(t);
   const generic = async (planning: Planning) => {
     const sql = connect(url, { max: 1, name: 'billing test', planning });
@@ -122,7 +122,7 @@ void t.test('lists and reports are planned with their values each time', async (
   t.equal(await generic('daemon'), 5, 'the keeper keeps its plans');
 });
 
-void t.test('behind a pooler, the role of serve plans likewise', (t) => {
+void t.test('behind a pooler the role of serve plans with values too', (t) => {
   t.match(ROLE_SETTINGS.serve, { plan_cache_mode: 'force_custom_plan' });
   t.notOk('plan_cache_mode' in ROLE_SETTINGS.keeper);
   t.notOk('plan_cache_mode' in ROLE_SETTINGS.dispatch);
@@ -182,43 +182,46 @@ void t.test('the daemons run on a database with foreign settings', async (t) => 
   t.match(await runShared(['migrate'], env), { code: 0, stdout: /The schema is up to date/ });
 });
 
-void t.test('a database that is not UTF8 is refused before anything is made in it', async (t) => {
-  const { sql, url } = await testDatabase(t, { empty: true });
-  for (const encoding of ['SQL_ASCII', 'LATIN1']) {
-    const other = new URL(url);
-    other.pathname = `${other.pathname}_${encoding.toLowerCase()}`;
-    const name = other.pathname.slice(1);
-    await sql.unsafe(
-      `create database ${name} encoding '${encoding}' lc_collate 'C' lc_ctype 'C' template template0`,
-    );
-    t.teardown(async () => {
-      const admin = connect(url.replace(/[^/]+$/, 'postgres'), { max: 1, name: 'billing test' });
-      await admin.unsafe(`drop database ${name} with (force)`);
-      await admin.end();
-    });
-    const env = {
-      DATABASE_URL: other.href,
-      ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
-      METRICS_PORT: '0',
-      SOLANA_RPC_URL: 'http://127.0.0.1:1',
-      KEEPER_ADDRESS: randomAddress(),
-      PLATFORM_TREASURY: randomAddress(),
-      JWT_SECRET: 'j'.repeat(32),
-    };
-    for (const command of ['migrate', 'serve', 'dispatch', 'status']) {
-      const refused = await run(t, [command], env);
-      t.match(refused, { code: 2 }, command);
-      t.match(
-        refused.stderr,
-        `server_encoding = ${encoding} for the database ${name}; the service needs UTF8`,
+void t.test(
+  'a database that is not UTF8 is refused before anything is created in it',
+  async (t) => {
+    const { sql, url } = await testDatabase(t, { empty: true });
+    for (const encoding of ['SQL_ASCII', 'LATIN1']) {
+      const other = new URL(url);
+      other.pathname = `${other.pathname}_${encoding.toLowerCase()}`;
+      const name = other.pathname.slice(1);
+      await sql.unsafe(
+        `create database ${name} encoding '${encoding}' lc_collate 'C' lc_ctype 'C' template template0`,
       );
-      t.match(refused.stderr, /create database <name> encoding 'UTF8' template template0/);
+      t.teardown(async () => {
+        const admin = connect(url.replace(/[^/]+$/, 'postgres'), { max: 1, name: 'billing test' });
+        await admin.unsafe(`drop database ${name} with (force)`);
+        await admin.end();
+      });
+      const env = {
+        DATABASE_URL: other.href,
+        ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
+        METRICS_PORT: '0',
+        SOLANA_RPC_URL: 'http://127.0.0.1:1',
+        KEEPER_ADDRESS: randomAddress(),
+        PLATFORM_TREASURY: randomAddress(),
+        JWT_SECRET: 'j'.repeat(32),
+      };
+      for (const command of ['migrate', 'serve', 'dispatch', 'status']) {
+        const refused = await run(t, [command], env);
+        t.match(refused, { code: 2 }, command);
+        t.match(
+          refused.stderr,
+          `server_encoding = ${encoding} for the database ${name}; the service needs UTF8`,
+        );
+        t.match(refused.stderr, /create database <name> encoding 'UTF8' template template0/);
+      }
+      const own = connect(other.href, { max: 1, name: 'billing test' });
+      t.same(await own`select tablename from pg_tables where schemaname = 'public'`, []);
+      await own.end();
     }
-    const own = connect(other.href, { max: 1, name: 'billing test' });
-    t.same(await own`select tablename from pg_tables where schemaname = 'public'`, []);
-    await own.end();
-  }
-});
+  },
+);
 
 void t.test(
   'a running serve that meets a database in SQL_ASCII keeps every character',

@@ -27,7 +27,7 @@ void t.test(
 );
 
 void t.test(
-  'a replaced subscription gives access until the other one takes over, and for the grace',
+  'a replaced subscription gives access until its successor starts, and for the grace',
   (t) => {
     const at = (hours: number) => new Date(start + hours * hour);
     const base = { trialEndsAt: null, pausedAt: null, refundedThrough: null, graceHours: 10 };
@@ -94,7 +94,7 @@ const daily: AccessSubscription = {
 };
 
 void t.test(
-  'a due payment that has not failed keeps access for 72 hours, asked again each minute; else it does not',
+  'a due payment that has not failed keeps access for 72 hours, checked each minute',
   (t) => {
     const at = (hours: number) => new Date(start + hours * hour);
     const judge = (changes: Partial<AccessSubscription>, hours: number) =>
@@ -139,7 +139,7 @@ void t.test(
 );
 
 void t.test(
-  'access ends within the grace after paid time or a live trial; neither it nor a refunded period: none',
+  'access ends within the grace after paid time or a live trial; a refunded period gives none',
   (t) => {
     fc.assert(
       fc.property(terms, (given) => {
@@ -163,7 +163,7 @@ void t.test(
 );
 
 void t.test(
-  'a subscriber that pays within the grace of each renewal has access without a gap over 24 periods',
+  'a subscriber that pays within the grace of each renewal has access without a gap',
   (t) => {
     fc.assert(
       fc.property(
@@ -202,7 +202,7 @@ void t.test(
     fc.assert(
       fc.property(given, fc.integer({ min: 0, max: 12_000 }), fc.nat(99), (rows, hours, share) => {
         const now = new Date(start + hours * hour);
-        const subscriptions = rows.map((row, place) => ({ id: String(place), ...row }));
+        const subscriptions = rows.map((row, index) => ({ id: String(index), ...row }));
         const untilOf = (row: (typeof rows)[number]) => {
           const late = lateAccess(row);
           const isLate = late !== null && late.from <= now && !row.isSuspended;

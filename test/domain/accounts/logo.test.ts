@@ -26,7 +26,7 @@ const isTaken = (contentType: 'image/png' | 'image/webp', image: Buffer): boolea
   }
 };
 
-void t.test('a PNG with one header, which comes first', (t) => {
+void t.test('only a PNG with one header, in first place, is accepted', (t) => {
   const file = (...chunks: Buffer[]) => Buffer.concat([PNG_SIGNATURE, ...chunks]);
   const small = pngHeader(1, 1);
   t.ok(isTaken('image/png', file(small, pixels, PNG_END)));
@@ -50,7 +50,7 @@ void t.test('a PNG with one header, which comes first', (t) => {
   t.end();
 });
 
-void t.test('a WebP with one picture in a RIFF container', (t) => {
+void t.test('only a WebP with one picture in a RIFF container is accepted', (t) => {
   const { lossy, lossless, wide } = webpData;
   t.ok(isTaken('image/webp', riff(['VP8 ', lossy])));
   t.ok(isTaken('image/webp', riff(['VP8L', lossless])));
@@ -74,7 +74,7 @@ void t.test('a WebP with one picture in a RIFF container', (t) => {
   t.end();
 });
 
-void t.test('random changes of files and random bytes never throw anything else', (t) => {
+void t.test('damaged and random image files raise no other error than the refusal', (t) => {
   const files = [png(8), riff(['VP8X', canvas(64)], ['VP8 ', webpData.lossy])];
   const changes = fc.array(fc.tuple(fc.nat(200), fc.nat(255)), { maxLength: 6 });
   fc.assert(

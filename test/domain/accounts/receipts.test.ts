@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
 import { isReceiptToken, receiptUrl } from '../../../src/domain/accounts/receipts.ts';
 
-void t.test('a URL is the same for the same payment, and of no other', async (t) => {
+void t.test('a receipt’s URL is stable for a payment and differs between payments', async (t) => {
   const key = randomBytes(32);
   const links = { key, publicUrl: 'https://billing.example' };
   const payment = {

@@ -72,7 +72,7 @@ function decide(
   return 'obstacle' in decided ? decided.obstacle : decided.instructions.map(({ data }) => data[0]);
 }
 
-void t.test('what a wallet may do with its subscription follows from its accounts', (t) => {
+void t.test('a wallet’s possible actions follow from the accounts of its subscription', (t) => {
   const cases: [Parameters<typeof decide>, ReturnType<typeof decide>][] = [
     [['cancel', { subscription: null }], 'no_subscription'],
     [['cancel'], [12]],
@@ -134,7 +134,7 @@ void t.test('an approval is ample until half of it is used', (t) => {
   t.end();
 });
 
-void t.test('a sponsor opens no token account and leaves a frozen wallet only its way out', (t) => {
+void t.test('a sponsor opens no token account, and only offers a frozen wallet to leave', (t) => {
   const network = { programId, mint, keepers: [address()], treasuries: [address()] };
   const sponsored = (purpose: Action['purpose'], change: Partial<WalletView>) =>
     buildSponsored(

@@ -209,16 +209,16 @@ function write(world: World, { state, events, payments }: SubscriptionUpdate): v
 
 /** Runs `step` with this registration in the place of the newest one. */
 function withRegistration(world: World, id: string, step: () => void): void {
-  const place = world.earlier.findIndex(({ row }) => row.id === id);
+  const index = world.earlier.findIndex(({ row }) => row.id === id);
   const { row, events, registered, opened, tried } = world;
-  if (place < 0) {
+  if (index < 0) {
     if (row.id !== id) throw new Error('an attempt without a registration');
     step();
     return;
   }
-  Object.assign(world, world.earlier[place]);
+  Object.assign(world, world.earlier[index]);
   step();
-  world.earlier[place] = {
+  world.earlier[index] = {
     ...{ row: world.row, events: world.events },
     ...{ registered: world.registered, opened: world.opened, tried: world.tried },
   };
@@ -718,7 +718,8 @@ const acts: Record<string, (world: World, size: number) => void> = {
   },
   reopen(world) {
     if (world.account !== null || world.plan === null) return;
-    // Not on the period boundaries of an old account: the two could not be told apart.
+    // The pull must not begin on a period boundary of an old account, because the two could not be
+    // told apart.
     const rows = [world.row, ...world.earlier.map(({ row }) => row)];
     const anchors = rows.flatMap(({ periodAnchor }) =>
       periodAnchor === null ? [] : [unixSeconds(periodAnchor)],
@@ -939,7 +940,7 @@ const step = fc.record({
 });
 
 void t.test(
-  'any sequence of events: one payment a period, none after an end, each event once, books equal the chain',
+  'any sequence of events: one payment a period, none after an end, and books that equal the chain',
   async (t) => {
     const outcomes = new Set<string>();
     fc.assert(
@@ -1006,7 +1007,7 @@ void t.test(
   },
 );
 
-void t.test('state older than the row’s observed slot is ignored', async (t) => {
+void t.test('a state older than the row’s observed slot is ignored', async (t) => {
   const world = newWorld('wallet');
   const row = { ...world.row, observedSlot: 11n };
   const cancelled = { ...world.account!, expiresAt: START + 20n };
@@ -1033,7 +1034,7 @@ void t.test(
 );
 
 void t.test(
-  'an account that only the registration has read is not closed within two minutes, nor by state of the same slot',
+  'an account that only the registration has read is not ended within two minutes',
   async (t) => {
     const world = newWorld('wallet');
     const view = { ...viewOf(world), subscription: null };
@@ -1160,7 +1161,7 @@ void t.test('a live registration gets the identity of the account that it collec
 });
 
 void t.test(
-  'without a treasury that can receive, the net is collected and the fee owed; one endpoint does not suffice',
+  'without a treasury that can receive, the net is collected and the fee owed',
   async (t) => {
     const world = newWorld('wallet');
     const view = { ...viewOf(world), treasuryTokens: null };
@@ -1283,7 +1284,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull that no history shows delays later periods for eight look-ups, and its own period permanently',
+  'a pull that no history shows delays later periods for eight look-ups, its own period for good',
   async (t) => {
     const world = newWorld('wallet');
     t.ok(pullOnChain(world, terms.amount, 0n, 'foreign'));
@@ -1462,7 +1463,7 @@ void t.test(
 );
 
 void t.test(
-  'the first pull in a period that was covered without a payment pays it; the next one is a further pull',
+  'the first pull in a period that needed no payment pays it; the next one is a further pull',
   async (t) => {
     const world = newWorld('wallet');
     const paidThrough = timeOf(world.account!.periodStart + length);

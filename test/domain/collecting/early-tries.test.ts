@@ -85,7 +85,7 @@ function toggled(row: KeeperSubscription, now: bigint, times: number) {
 }
 
 void t.test(
-  'after a failure on chain two top-ups of the period count; the retry and the next period stay due',
+  'after a failure on chain only two top-ups of the period cause a try; the retry stays due',
   async (t) => {
     const first = failed(keeperSubscription(T), T + 1n, { signature: 'failed' });
     t.match(first, { chainFailurePeriod: timeOf(T), earlyTries: 0 });
@@ -129,7 +129,7 @@ function doubted(now: bigint) {
 }
 
 void t.test(
-  'a payment that a simulation refuses is a failed try at its retry, not when a top-up made it due early',
+  'a payment that a simulation refuses fails at its retry, not when a top-up made it due early',
   async (t) => {
     const early = doubted(T + 60n);
     const reason = 'insufficient_funds';

@@ -123,9 +123,9 @@ void t.test('the first of several obstacles is the reason', async (t) => {
   fc.assert(
     fc.property(fc.uniqueArray(fc.nat(wrongs.length - 1), { minLength: 1 }), (chosen) => {
       // A closed authority cannot be a replaced one, and a closed account cannot be frozen.
-      const spoilt = chosen.reduce((view, place) => wrongs[place]![1](view), good);
-      const expected = wrongs.find(([reason], place) => {
-        if (!chosen.includes(place)) return false;
+      const spoilt = chosen.reduce((view, index) => wrongs[index]![1](view), good);
+      const expected = wrongs.find(([reason], index) => {
+        if (!chosen.includes(index)) return false;
         return reason !== 'authority_replaced' || spoilt.authority !== null;
       })?.[0];
       return subscriberObstacle(spoilt, subscription, GROSS) === expected;

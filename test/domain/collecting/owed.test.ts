@@ -27,7 +27,7 @@ const one = (changes: Partial<WalletDue> = {}): WalletDue => ({
 });
 
 void t.test(
-  'earlier payments of the wallet count, and of those at the same time the older one',
+  'payments that are due earlier count against the balance first, at the same time the older one',
   (t) => {
     const [a, b] = [one(), one({ id: 'b' })];
     t.equal(owedBefore(a, [a, b]), 0n, 'its own payment does not count');
@@ -45,7 +45,7 @@ void t.test(
 );
 
 void t.test(
-  'in any set of payments, the wallet can pay those whose sum up to them its balance covers',
+  'in any set of payments the wallet can pay those that its balance covers in order of their due time',
   (t) => {
     const payment = fc.record({
       id: fc.uuid(),

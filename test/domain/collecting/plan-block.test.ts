@@ -90,7 +90,7 @@ void t.test(
 );
 
 void t.test(
-  'a subscription that is postponed while its plan is unblocked marks the plan again',
+  'a subscription that waits while its plan is unblocked marks the plan again',
   async (t) => {
     const { sql } = await testDatabase(t);
     const id = await plan(sql, 2);

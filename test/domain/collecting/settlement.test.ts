@@ -145,7 +145,7 @@ async function stored(sql: Sql, id: string) {
 }
 
 void t.test(
-  'a commit does not write a row that has no other change, and keeps its observed slot',
+  'a commit does not write an unchanged row, which keeps its observed slot',
   async (t) => {
     const { sql } = await testDatabase(t);
     const id = await subscription(sql);
@@ -241,9 +241,9 @@ void t.test(
     const ids = held.map(({ id }) => id);
     const rows = new Map((await readSubscriptions(sql, ids)).map((row) => [row.id, row]));
     const shared = { ...attempt(), payments: 2 };
-    const assessments = held.map((one, place) => {
+    const assessments = held.map((one, index) => {
       const row = rows.get(one.id)!;
-      const signed = place < 2 ? { ...shared, position: place } : attempt();
+      const signed = index < 2 ? { ...shared, position: index } : attempt();
       return { claim: one, row, update: updateOf(row), attempt: signed };
     });
     const [taken, packed, alone] = ids as [string, string, string];
@@ -301,8 +301,8 @@ void t.test('a transaction ends when the last of its payments is resolved', asyn
     })),
     now,
   );
-  const end = async (place: number) => {
-    const one = held[place]!;
+  const end = async (index: number) => {
+    const one = held[index]!;
     const row = (await readSubscriptions(sql, [one.id]))[0]!;
     const resolution = {
       id: committed.attempts.get(one.id)!,

@@ -46,7 +46,7 @@ const failure = (changes: Partial<FailedTry> = {}): FailedTry => ({
 
 const pastDue = { status: 'past_due', pastDueSince: at(T), failedAttempts: 3 } as const;
 
-void t.test('a update does not change its row', async (t) => {
+void t.test('an update without a change writes no row', async (t) => {
   const before = row();
   const update = updateOf(before);
   applyPayment(update, pull(T), at(T + 24n * HOUR));
@@ -130,7 +130,7 @@ void t.test('the last period of a plan has no next payment', async (t) => {
 });
 
 void t.test(
-  'a period that an earlier registration recorded has no second event; a further pull pays no period',
+  'a period that an earlier registration recorded has no second event, and no further pull pays it',
   async (t) => {
     const covered = updateOf(row());
     applyCover(covered, pull(T), at(T + 24n * HOUR));
@@ -147,18 +147,21 @@ void t.test(
   },
 );
 
-void t.test('the last failure waits for a change of plan that the wallet has signed', (t) => {
-  const last = failure({ now: T + 7n * 24n * HOUR, signature: 'failed on chain' });
-  const waiting = updateOf(row({ ...pastDue, isChangeSigned: true }));
-  applyFailure(waiting, last, 7);
-  t.match(waiting.state, { ...pastDue, endReason: null, dueAt: at(last.now + 10n) });
-  t.match(waiting.state, { chainFailurePeriod: at(T) }, 'the next try is simulated');
-  t.same([waiting.payments, waiting.events], [[], []]);
-  const earlier = updateOf(row({ ...pastDue, isChangeSigned: true }));
-  applyFailure(earlier, failure({ now: T + 30n * HOUR }), 7);
-  t.match(earlier.state, { status: 'past_due', failedAttempts: 4 }, 'an earlier one counts');
-  t.end();
-});
+void t.test(
+  'the last failure of a past-due subscription waits for a signed change of plan',
+  (t) => {
+    const last = failure({ now: T + 7n * 24n * HOUR, signature: 'failed on chain' });
+    const waiting = updateOf(row({ ...pastDue, isChangeSigned: true }));
+    applyFailure(waiting, last, 7);
+    t.match(waiting.state, { ...pastDue, endReason: null, dueAt: at(last.now + 10n) });
+    t.match(waiting.state, { chainFailurePeriod: at(T) }, 'the next try is simulated');
+    t.same([waiting.payments, waiting.events], [[], []]);
+    const earlier = updateOf(row({ ...pastDue, isChangeSigned: true }));
+    applyFailure(earlier, failure({ now: T + 30n * HOUR }), 7);
+    t.match(earlier.state, { status: 'past_due', failedAttempts: 4 }, 'an earlier one counts');
+    t.end();
+  },
+);
 
 void t.test(
   'the first failure sets past_due, further ones keep its start, and the last one expires the subscription',

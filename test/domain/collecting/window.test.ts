@@ -65,7 +65,7 @@ void t.test('a payment whose period or plan ends within the window is collected 
 });
 
 void t.test(
-  'a payment is collected within window and period and never early, whatever phase, period and grace',
+  'a payment is collected within its window and period and never early, for any phase and grace',
   (t) => {
     const seconds = fc.integer({ min: 0, max: 400 * 86_400 });
     fc.assert(

@@ -145,9 +145,9 @@ function known(world: World, name: PlanName) {
   }));
 }
 
-function write(world: World, place: number, update: SubscriptionUpdate): void {
-  const { planName } = world.rows[place]!;
-  world.rows[place] = { ...world.rows[place]!, ...update.state };
+function write(world: World, index: number, update: SubscriptionUpdate): void {
+  const { planName } = world.rows[index]!;
+  world.rows[index] = { ...world.rows[index]!, ...update.state };
   for (const payment of update.payments) {
     if (payment.status === 'failed') continue;
     const id = `${world.payments.length}`;
@@ -158,7 +158,7 @@ function write(world: World, place: number, update: SubscriptionUpdate): void {
 
 /** One turn of the keeper for the live rows. */
 function collect(world: World): void {
-  for (const [place, row] of world.rows.entries()) {
+  for (const [index, row] of world.rows.entries()) {
     if (row.status !== 'active' && row.status !== 'past_due') continue;
     const name = row.planName;
     const account = world.accounts[name]!;
@@ -167,7 +167,7 @@ function collect(world: World): void {
     if (decision.needs === 'pulls')
       decision = decide(row, view, rules, { pulls: known(world, name), pulledFinally: true });
     if (decision.needs !== undefined) throw new Error(`needs ${decision.needs}`);
-    write(world, place, decision.update);
+    write(world, index, decision.update);
     const { collect: wanted } = decision;
     if (wanted === undefined) continue;
     const { gross, fee, net } = wanted.amounts;
@@ -184,10 +184,10 @@ function collect(world: World): void {
       ...{ signature, at: world.now, periodStart, periodEnd, gross, fee, net, creditSpent },
       source: 'keeper',
     };
-    const update = updateOf(world.rows[place]!);
+    const update = updateOf(world.rows[index]!);
     const period = pullPeriod(world.accounts[name], planOf(name), world.now);
     applyPayment(update, pull, startOfNext(period));
-    write(world, place, update);
+    write(world, index, update);
   }
 }
 
@@ -221,11 +221,11 @@ function registerAnew(world: World): void {
  */
 function change(world: World, to: PlanName, when: 'now' | 'period_end') {
   const { now } = world;
-  const place = world.rows.findLastIndex(
+  const index = world.rows.findLastIndex(
     ({ status, replacedBy }) =>
       replacedBy === null && (status === 'active' || status === 'past_due'),
   );
-  const old = world.rows[place];
+  const old = world.rows[index];
   if (old === undefined || old.planName === to) return undefined;
   const account = world.accounts[to];
   if (account?.expiresAt === 0n) throw new Error('two live accounts');
@@ -257,7 +257,8 @@ function change(world: World, to: PlanName, when: 'now' | 'period_end') {
   };
   for (const { id, amount } of taken.parts) {
     const payment = world.payments.find((one) => one.id === id)!;
-    // What was not used and has not come back is credit. A refund that was only asked for has not.
+    // The part of a payment that was neither used nor refunded is credit. A refund that was only
+    // asked for does not count.
     const { amountGross, amountNet, creditSpent, refunded, periodEnd } = payment;
     const [from, end] = [unixSeconds(spanOf(payment).coversFrom), unixSeconds(periodEnd)];
     const cash = amountNet > 0n && refunded >= amountNet ? 0n : amountGross - refunded;
@@ -302,8 +303,8 @@ function check(world: World): void {
     }))
     .filter(({ from, end }) => from < end)
     .sort((a, b) => Number(a.from - b.from));
-  for (const [place, { from }] of spans.entries())
-    if (place > 0 && from < spans[place - 1]!.end) throw new Error('two payments for one time');
+  for (const [index, { from }] of spans.entries())
+    if (index > 0 && from < spans[index - 1]!.end) throw new Error('two payments for one time');
 }
 
 type Act =
@@ -420,7 +421,7 @@ const toLong = { act: 'change', to: 'long', when: 'now' } as const;
 const toSmall = { ...toLong, to: 'small' } as const;
 
 void t.test(
-  'property: up, down, within a trial, past due, with a discount, after refunds, many times',
+  'property: credits add up over changes up and down, trials, debts, discounts and refunds',
   (t) => {
     fc.assert(
       fc.property(
@@ -454,7 +455,7 @@ void t.test(
   },
 );
 
-/** What is shown before a change, as change.ts computes it. */
+/** Returns what the service shows before a change, as change.ts computes it. */
 function shown(world: World, to: PlanName, when: 'now' | 'period_end', taken: Taken) {
   const account = world.accounts[to];
   const price = { ...plans[to], trialHours: null, planEndsAt: null, ...NO_DISCOUNT };
@@ -497,9 +498,9 @@ void t.test('property: what is shown before a change is what is paid, to the bas
         if (made === undefined) return;
         const runs = shown(made.before, to, when, made.taken);
         const payments = runs.flatMap(({ amount, creditSpent, dueAt, times }) =>
-          Array.from({ length: Math.min(times ?? 4, 4) }, (_, place) => ({
+          Array.from({ length: Math.min(times ?? 4, 4) }, (_, index) => ({
             ...{ amount, creditSpent },
-            at: unixSeconds(dueAt) + BigInt(place * plans[to].periodHours) * HOUR,
+            at: unixSeconds(dueAt) + BigInt(index * plans[to].periodHours) * HOUR,
           })),
         );
         for (const expected of payments.slice(0, 4)) {
@@ -520,44 +521,51 @@ void t.test('property: what is shown before a change is what is paid, to the bas
   t.end();
 });
 
-void t.test('property: the unused part is by seconds, rounded down, less refunds', (t) => {
-  const seconds = fc.bigInt({ min: 1n, max: 31_536_000n });
-  const money = fc.bigInt({ min: 0n, max: 2n ** 60n });
-  fc.assert(
-    fc.property(seconds, seconds, money, money, money, (span, passed, gross, credit, back) => {
-      const coversFrom = timeOf(START);
-      const periodEnd = timeOf(START + span);
-      const paid = {
-        amountGross: gross,
-        amountNet: gross,
-        creditSpent: credit,
-        isRefundPending: false,
-        coversFrom,
-        periodEnd,
-      };
-      const refunded = back < gross ? back : 0n;
-      const unused = unusedPart({ ...paid, refunded }, START + passed);
-      const used = gross + credit - refunded - unused;
-      t.ok(unused >= 0n && used >= 0n);
-      if (passed >= span) t.equal(unused, 0n);
-      else t.equal(unused, ((gross + credit - refunded) * (span - passed)) / span);
-      return true;
-    }),
-    { numRuns: 200 },
-  );
-  const whole = {
-    ...{ amountGross: 100n, amountNet: 99n, creditSpent: 0n, refunded: 99n },
-    isRefundPending: false,
-  };
-  const time = { coversFrom: timeOf(START), periodEnd: timeOf(START + 10n) };
-  t.equal(unusedPart({ ...whole, ...time }, START + 5n), 0n, 'refunded in full');
-  const mixed = { ...time, amountGross: 100n, amountNet: 99n, creditSpent: 900n };
-  t.equal(unusedPart({ ...mixed, refunded: 98n }, START + 5n), 451n, 'the cash in part');
-  t.equal(unusedPart({ ...mixed, refunded: 99n }, START + 5n), 450n, 'a refund leaves the credit');
-  t.end();
-});
+void t.test(
+  'property: the unused part of a payment is counted by seconds, rounded down, less refunds',
+  (t) => {
+    const seconds = fc.bigInt({ min: 1n, max: 31_536_000n });
+    const money = fc.bigInt({ min: 0n, max: 2n ** 60n });
+    fc.assert(
+      fc.property(seconds, seconds, money, money, money, (span, passed, gross, credit, back) => {
+        const coversFrom = timeOf(START);
+        const periodEnd = timeOf(START + span);
+        const paid = {
+          amountGross: gross,
+          amountNet: gross,
+          creditSpent: credit,
+          isRefundPending: false,
+          coversFrom,
+          periodEnd,
+        };
+        const refunded = back < gross ? back : 0n;
+        const unused = unusedPart({ ...paid, refunded }, START + passed);
+        const used = gross + credit - refunded - unused;
+        t.ok(unused >= 0n && used >= 0n);
+        if (passed >= span) t.equal(unused, 0n);
+        else t.equal(unused, ((gross + credit - refunded) * (span - passed)) / span);
+        return true;
+      }),
+      { numRuns: 200 },
+    );
+    const whole = {
+      ...{ amountGross: 100n, amountNet: 99n, creditSpent: 0n, refunded: 99n },
+      isRefundPending: false,
+    };
+    const time = { coversFrom: timeOf(START), periodEnd: timeOf(START + 10n) };
+    t.equal(unusedPart({ ...whole, ...time }, START + 5n), 0n, 'refunded in full');
+    const mixed = { ...time, amountGross: 100n, amountNet: 99n, creditSpent: 900n };
+    t.equal(unusedPart({ ...mixed, refunded: 98n }, START + 5n), 451n, 'the cash in part');
+    t.equal(
+      unusedPart({ ...mixed, refunded: 99n }, START + 5n),
+      450n,
+      'a refund leaves the credit',
+    );
+    t.end();
+  },
+);
 
-void t.test('property: a credit leaves nothing or at least the minimum to collect', (t) => {
+void t.test('property: a credit leaves either nothing or at least the minimum to collect', (t) => {
   const money = fc.bigInt({ min: 0n, max: 10_000n });
   fc.assert(
     fc.property(money, money, fc.bigInt({ min: 0n, max: 200n }), (credit, due, minimum) => {

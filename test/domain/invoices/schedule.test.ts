@@ -36,7 +36,7 @@ const resumedAt = {
   running: { start: timeOf(START), state: 'unpaid' },
 } as const;
 
-void t.test('the payments of a resumed account, whose periods go on', async (t) => {
+void t.test('the schedule of a resumed account continues its periods', async (t) => {
   const resumed = (terms: Partial<ScheduleTerms>, from: Date) =>
     scheduleOf({ ...base, ...terms }, from, MINIMUM, resumedAt).map((run) => [
       Number(run.amount),
@@ -65,7 +65,7 @@ void t.test('the payments of a resumed account, whose periods go on', async (t) 
   );
 });
 
-void t.test('the payments of a subscription that begins now', async (t) => {
+void t.test('the schedule of a new subscription begins with its first payment', async (t) => {
   const table: [string, Partial<ScheduleTerms>, unknown[][]][] = [
     ['the plan’s amount', {}, [[5, 0, 30, null]]],
     [
@@ -147,7 +147,7 @@ function collected(terms: ScheduleTerms, periods: number): [bigint, bigint][] {
   return payments;
 }
 
-void t.test('it is what the price rules collect, payment by payment', async (t) => {
+void t.test('the shown schedule equals what the price rules collect', async (t) => {
   const PERIODS = 30;
   const hours = fc.integer({ min: 1, max: 2000 });
   const terms = fc.record<ScheduleTerms>({
@@ -166,8 +166,8 @@ void t.test('it is what the price rules collect, payment by payment', async (t) 
       const length = BigInt(one.periodHours) * 3600n;
       const last = START + BigInt(PERIODS) * length;
       const told = scheduleOf(one, timeOf(START), MINIMUM).flatMap(({ amount, dueAt, times }) =>
-        Array.from({ length: times ?? PERIODS }, (_, place) => [
-          unixSeconds(dueAt) + BigInt(place) * length,
+        Array.from({ length: times ?? PERIODS }, (_, index) => [
+          unixSeconds(dueAt) + BigInt(index) * length,
           amount,
         ]),
       );

@@ -60,7 +60,7 @@ const ask = (
   return overBudget(limits, { ...none, ...usage }, { purpose, cost, balance, floor: FLOOR });
 };
 
-void t.test('each budget is used up to its end, and not beyond', (t) => {
+void t.test('each budget of sponsoring can be used up completely and not exceeded', (t) => {
   t.equal(ask({}), undefined);
   const ends: [keyof SponsorUsage, bigint, string][] = [
     ['total', 900n, 'budget'],
@@ -84,7 +84,7 @@ void t.test('each budget is used up to its end, and not beyond', (t) => {
   t.end();
 });
 
-void t.test('what may be out of a merchant', (t) => {
+void t.test('the limit of open rent per merchant follows fees, approval and vouching', (t) => {
   const standing = { vouched: null, isApproved: false, fees: 0n };
   const cases: [Partial<MerchantStanding>, bigint, boolean][] = [
     [{}, 200n, true],
@@ -114,7 +114,7 @@ void t.test('what may be out of a merchant', (t) => {
   t.end();
 });
 
-void t.test('new merchants share a fifth of the day', (t) => {
+void t.test('new merchants together get a fifth of the daily sponsoring budget', (t) => {
   const isNew = { isApproved: false };
   t.equal(ask({ ...isNew, newMerchants: 100n, total: 900n }), undefined);
   t.equal(ask({ ...isNew, newMerchants: 101n }), 'budget');
@@ -125,17 +125,20 @@ void t.test('new merchants share a fifth of the day', (t) => {
   t.end();
 });
 
-void t.test('the floor counts what open transactions may still spend', (t) => {
-  t.equal(ask({ reserved: 99_900n }), undefined);
-  t.equal(ask({ reserved: 99_901n }), 'low_balance');
-  t.equal(ask({}, 'subscribe', FLOOR), 'low_balance');
-  t.equal(floorOf(limits, 10n), FLOOR, 'never below what collection needs');
-  t.equal(floorOf(limits, 90_000_000n), 90_000_000n, 'a week of collection');
-  t.equal(floorOf({ floor: 7_000_000n }, 90_000_000n), 7_000_000n, 'as configured');
-  t.end();
-});
+void t.test(
+  'the floor of the sponsor’s balance counts what open transactions may still spend',
+  (t) => {
+    t.equal(ask({ reserved: 99_900n }), undefined);
+    t.equal(ask({ reserved: 99_901n }), 'low_balance');
+    t.equal(ask({}, 'subscribe', FLOOR), 'low_balance');
+    t.equal(floorOf(limits, 10n), FLOOR, 'never below what collection needs');
+    t.equal(floorOf(limits, 90_000_000n), 90_000_000n, 'a week of collection');
+    t.equal(floorOf({ floor: 7_000_000n }, 90_000_000n), 7_000_000n, 'as configured');
+    t.end();
+  },
+);
 
-void t.test('leaving has a budget of its own, of which one wallet gets a part', (t) => {
+void t.test('leaving has its own budget, of which one wallet gets a part', (t) => {
   const spent = { total: 1000n, wallet: 300n, address: 500n, merchantOut: 600n };
   t.equal(ask(spent, 'cancel'), undefined, 'whatever sign-ups have cost');
   t.equal(ask({ leaving: 391n }, 'cancel'), 'budget');

@@ -59,22 +59,28 @@ void t.test('a refund that another transaction has paid is refused', async (t) =
   await refusePaidRefund(stage.sql, stage.rpc, { ...relayed, signature: first! });
 });
 
-void t.test('a refund is not sent on the word of one of two endpoints', async (t) => {
-  const { refusal } = await scene(t, { isPaid: true });
-  const both = [returnsAnother, returnsNone];
-  t.equal(await refusal(...both), 'INTERNAL_ERROR', 'what the transaction is');
-});
+void t.test(
+  'a refund is not sent if only one of two endpoints shows that nothing has paid it',
+  async (t) => {
+    const { refusal } = await scene(t, { isPaid: true });
+    const both = [returnsAnother, returnsNone];
+    t.equal(await refusal(...both), 'INTERNAL_ERROR', 'what the transaction is');
+  },
+);
 
-void t.test('a refund that nothing has paid is sent when two histories show it', async (t) => {
-  const { refusal, stage, refund } = await scene(t);
-  t.equal(await refusal(honest), null, 'the only endpoint');
-  t.equal(await refusal(honest, honest), null);
-  t.equal(await refusal(honest, keepsFew), 'INTERNAL_ERROR', 'one history is too short');
-  t.equal(await refusal(honest, keepsFew, honest), null, 'one of three is');
-  await flood(stage, refund.reference, 1);
-  t.equal(await refusal(honest, returnsNone), 'INTERNAL_ERROR', 'one returns what is listed');
-  t.equal(await refusal(honest, honest), null, 'two do');
-});
+void t.test(
+  'an unpaid refund is sent when two histories show that nothing has paid it',
+  async (t) => {
+    const { refusal, stage, refund } = await scene(t);
+    t.equal(await refusal(honest), null, 'the only endpoint');
+    t.equal(await refusal(honest, honest), null);
+    t.equal(await refusal(honest, keepsFew), 'INTERNAL_ERROR', 'one history is too short');
+    t.equal(await refusal(honest, keepsFew, honest), null, 'one of three is');
+    await flood(stage, refund.reference, 1);
+    t.equal(await refusal(honest, returnsNone), 'INTERNAL_ERROR', 'one returns what is listed');
+    t.equal(await refusal(honest, honest), null, 'two do');
+  },
+);
 
 void t.test('a refund waits for an endpoint that is rate limited for a moment', async (t) => {
   const { stage, relayed } = await scene(t);

@@ -82,7 +82,7 @@ for (const [what, rewrite] of sick)
   });
 
 void t.test(
-  'a landed refund that one endpoint shows as another transaction stays pending while the other lacks it',
+  'a landed refund stays pending while one endpoint shows another transaction and one lacks it',
   async (t) => {
     const { stage, subscription } = await startPaid(t);
     const { offer } = await ask(stage, subscription, null);
@@ -101,7 +101,7 @@ void t.test(
 );
 
 void t.test(
-  'a refund whose reference another transaction names expires when two endpoints return that one',
+  'a refund whose reference belongs to another transaction expires when two endpoints return that one',
   async (t) => {
     const { stage, subscription } = await startPaid(t);
     const { refund } = await ask(stage, subscription, null);
@@ -116,7 +116,7 @@ void t.test(
 );
 
 void t.test(
-  'a refund that just landed is recorded while the first endpoint has no time of it',
+  'a refund that just landed is recorded while the first endpoint has no time for it',
   async (t) => {
     const { stage, subscription } = await startPaid(t);
     const { offer } = await ask(stage, subscription, null);
@@ -142,7 +142,7 @@ const pruned: Rewrite = (method, result) =>
   method === 'getFirstAvailableBlock' ? 1_000_000_000 : lacking(method, result);
 
 void t.test(
-  'a landed refund without a stored blockhash stays pending while one of two endpoints proves nothing',
+  'a landed refund without a stored blockhash stays pending while one of two histories is too short',
   async (t) => {
     const { stage, subscription } = await startPaid(t);
     const { offer } = await ask(stage, subscription, null);
@@ -161,7 +161,7 @@ void t.test(
 );
 
 void t.test(
-  'a refund without a stored blockhash expires when two endpoints, or the only one, lack it',
+  'a refund without a stored blockhash expires when every endpoint asked lacks it',
   async (t) => {
     const { stage, subscription } = await startPaid(t);
     await ask(stage, subscription, 1_000_000n);

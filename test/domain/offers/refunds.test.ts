@@ -122,45 +122,48 @@ const repeated = [
   { title: 'it fits', asked: 1_000_000n, excess: 0n },
 ];
 for (const { title, asked, excess } of repeated)
-  void t.test(`the transfer of a recorded refund lands again: ${title}`, async (t) => {
-    const { stage, subscription } = await startPaid(t);
-    const { context } = stage.parts();
-    const { merchant } = subscription.plan;
-    const { refund, offer } = await ask(stage, subscription, asked);
-    const { amount, reference } = refund;
-    const look = async () => {
-      await lookNow(stage);
-      await recordRefunds(context);
-    };
-    const first = await send(stage, merchant, offer.transaction);
-    await look();
-    const second = await send(stage, merchant, priced(offer.transaction, 30_000n));
-    await Promise.all([look(), look()]);
-    await look();
-    t.match(
-      await stage.sql`
+  void t.test(
+    `a second landing of a recorded refund’s transfer is handled: ${title}`,
+    async (t) => {
+      const { stage, subscription } = await startPaid(t);
+      const { context } = stage.parts();
+      const { merchant } = subscription.plan;
+      const { refund, offer } = await ask(stage, subscription, asked);
+      const { amount, reference } = refund;
+      const look = async () => {
+        await lookNow(stage);
+        await recordRefunds(context);
+      };
+      const first = await send(stage, merchant, offer.transaction);
+      await look();
+      const second = await send(stage, merchant, priced(offer.transaction, 30_000n));
+      await Promise.all([look(), look()]);
+      await look();
+      t.match(
+        await stage.sql`
         select amount, reference, status, tx_signature, excess, repeats from refunds order by id`,
-      [
-        { status: 'succeeded', txSignature: first, excess: 0n, repeats: null },
-        { ...{ amount, reference, excess }, txSignature: second, repeats: refund.id },
-      ],
-    );
-    t.equal(await refunded(stage), 2n * amount - excess);
-    const told = (await stage.events(subscription)).filter(
-      ({ type }) => type === 'refund_recorded',
-    );
-    t.match(
-      told.map(({ data }) => data),
-      [{ refundId: refund.id }, { amount: String(amount), txSignature: second }],
-    );
-    const { values } = await context.metrics.alerts.get();
-    const raised = values.find(({ labels }) => labels.reason === 'refund_excess')?.value;
-    t.equal(raised, excess === 0n ? 0 : 1);
-    t.same(
-      (await differences(stage)).map(({ kind, signature }) => [kind, signature]),
-      excess === 0n ? [] : [['refund_excess', second]],
-    );
-  });
+        [
+          { status: 'succeeded', txSignature: first, excess: 0n, repeats: null },
+          { ...{ amount, reference, excess }, txSignature: second, repeats: refund.id },
+        ],
+      );
+      t.equal(await refunded(stage), 2n * amount - excess);
+      const told = (await stage.events(subscription)).filter(
+        ({ type }) => type === 'refund_recorded',
+      );
+      t.match(
+        told.map(({ data }) => data),
+        [{ refundId: refund.id }, { amount: String(amount), txSignature: second }],
+      );
+      const { values } = await context.metrics.alerts.get();
+      const raised = values.find(({ labels }) => labels.reason === 'refund_excess')?.value;
+      t.equal(raised, excess === 0n ? 0 : 1);
+      t.same(
+        (await differences(stage)).map(({ kind, signature }) => [kind, signature]),
+        excess === 0n ? [] : [['refund_excess', second]],
+      );
+    },
+  );
 
 void t.test('a part that became credit is not refunded again by a late transfer', async (t) => {
   const { stage, subscription } = await startPaid(t);
@@ -177,7 +180,7 @@ void t.test('a part that became credit is not refunded again by a late transfer'
 });
 
 void t.test(
-  'a refund expires only when both endpoints show its blockhash dead, and no second transfer is offered before',
+  'a refund expires only when both endpoints show its blockhash dead, and only then is another offered',
   async (t) => {
     const { stage, subscription } = await startPaid(t, { lagPort: 0 });
     const rpc = createRpc({
@@ -235,7 +238,7 @@ void t.test(
 );
 
 void t.test(
-  'a refund is found behind any number of later transactions that name its reference',
+  'a refund is found behind any number of later transactions with its reference',
   async (t) => {
     const { stage, subscription } = await startPaid(t);
     const { context } = stage.parts();
@@ -256,7 +259,7 @@ void t.test(
 );
 
 void t.test(
-  'all endpoints are asked before a refund expires: one without history does not decide',
+  'a refund expires only after all endpoints were asked: one without history does not decide',
   async (t) => {
     const { stage, subscription } = await startPaid(t);
     const { refund, offer } = await ask(stage, subscription, 1_000_000n);
@@ -342,7 +345,7 @@ void t.test(
     const endless = stage.parts({
       getSignaturesForAddress: (_, { limit = 0 } = {}) => {
         pages += 1;
-        const page = Array.from({ length: limit }, (_, place) => `${pages}-${place}`);
+        const page = Array.from({ length: limit }, (_, index) => `${pages}-${index}`);
         return Promise.resolve(
           page.map((signature) => ({ signature, slot: 1n, err: 'failed', blockTime: 1n })),
         );

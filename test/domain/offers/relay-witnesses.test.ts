@@ -66,7 +66,7 @@ function client(t: Test, stage: Stage, rewrite: Rewrite) {
   ]);
 }
 
-void t.test('what one endpoint says is not what became of the transaction', async (t) => {
+void t.test('one endpoint alone does not decide the outcome that the relay reports', async (t) => {
   const stage = await startStage(t, { blockMs: 0 });
   stage.net.mineBlocks(60);
   const make = async (rewrite: Rewrite) => {
@@ -96,7 +96,7 @@ void t.test('what one endpoint says is not what became of the transaction', asyn
   t.match(await dead.answer(), { status: 'lapsed' }, 'whatever height the first endpoint names');
 });
 
-void t.test('a failure on chain is told when it is final', async (t) => {
+void t.test('the relay reports a failure on chain once it is final', async (t) => {
   const stage = await startStage(t, { blockMs: 0 });
   stage.net.mineBlocks(60);
   // Without a USDC account the approval fails.

@@ -9,7 +9,7 @@ import { relayOnce } from '../../../src/domain/offers/relayed-once.ts';
 import { stopClock } from '../../fixtures/clock.ts';
 import { startRpcServer } from '../../fixtures/rpc-server.ts';
 
-void t.test('a failure is stored for ten seconds', async (t) => {
+void t.test('a failed transaction is remembered for ten seconds', async (t) => {
   const context = { slot: 1000 };
   const server = await startRpcServer(({ method, params }) => {
     switch (method) {

@@ -44,7 +44,7 @@ async function insertSubscriptions(sql: Sql, appId: string, count: number): Prom
 }
 
 void t.test(
-  'an event of a transaction that began first and commits last delays later events; each is returned once',
+  'an event of an older, still open transaction delays later events, and each is returned once',
   async (t) => {
     const { sql } = await testDatabase(t);
     const { appId } = await seedApp(sql, 'http://127.0.0.1:1/');

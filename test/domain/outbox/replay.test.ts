@@ -75,36 +75,33 @@ async function replay(sql: Sql, selection: Selection, batch?: number): Promise<n
   return queued;
 }
 
-void t.test(
-  'deliveries that are pending after a failed attempt are brought forward, and none is added',
-  async (t) => {
-    const { sql, app, pending } = await mixed(t);
-    const [fresh = '', taken = '', ...waiting] = pending;
-    const { endpointId } = app;
-    await sql`update delivery_queue set attempts = 3, due_at = now() + interval '2 hours'
+void t.test('a replay makes pending deliveries due at once and adds none', async (t) => {
+  const { sql, app, pending } = await mixed(t);
+  const [fresh = '', taken = '', ...waiting] = pending;
+  const { endpointId } = app;
+  await sql`update delivery_queue set attempts = 3, due_at = now() + interval '2 hours'
       where id = any(${[taken, ...waiting]}::uuid[])`;
-    const claim = { claimId: randomUUID(), claimMs: 60_000 };
-    await sql`update delivery_queue set due_at = now(), claim_id = ${claim.claimId},
+  const claim = { claimId: randomUUID(), claimMs: 60_000 };
+  await sql`update delivery_queue set due_at = now(), claim_id = ${claim.claimId},
       claimed_until = now() + interval '1 minute' where id = ${taken}`;
-    const retrying = { ...everything, endpointId, status: 'retrying' };
-    const plan = await planReplay(sql, retrying);
-    t.match(plan, {
-      deliverable: 3,
-      matching: [{ status: 'pending', count: 3, deliverable: 3 }],
-    });
-    t.equal(await replay(sql, retrying, 2), 3);
-    t.equal(await replay(sql, retrying), 0, 'they are due already');
-    const room = { endpointId, room: 10, floor: null };
-    const due = await claimDeliveries(sql, [room], { claimId: randomUUID(), claimMs: 60_000 });
-    t.same(due.map(({ id }) => id).sort(), [fresh, ...waiting].sort(), 'the same deliveries');
-    t.same(await replayed(sql), [], 'and no other');
-    const [held] = await sql`select claim_id from delivery_queue where id = ${taken}`;
-    t.match(held, { claimId: claim.claimId }, 'a claim is not touched');
-  },
-);
+  const retrying = { ...everything, endpointId, status: 'retrying' };
+  const plan = await planReplay(sql, retrying);
+  t.match(plan, {
+    deliverable: 3,
+    matching: [{ status: 'pending', count: 3, deliverable: 3 }],
+  });
+  t.equal(await replay(sql, retrying, 2), 3);
+  t.equal(await replay(sql, retrying), 0, 'they are due already');
+  const room = { endpointId, room: 10, floor: null };
+  const due = await claimDeliveries(sql, [room], { claimId: randomUUID(), claimMs: 60_000 });
+  t.same(due.map(({ id }) => id).sort(), [fresh, ...waiting].sort(), 'the same deliveries');
+  t.same(await replayed(sql), [], 'and no other');
+  const [held] = await sql`select claim_id from delivery_queue where id = ${taken}`;
+  t.match(held, { claimId: claim.claimId }, 'a claim is not touched');
+});
 
 void t.test(
-  'a replay planned after the end of another queues, whatever the clock says',
+  'a replay that was planned after another one ended queues its deliveries, whatever the clock says',
   async (t) => {
     const { sql, app } = await mixed(t);
     const selection = { ...everything, endpointId: app.endpointId, status: 'failed' };
@@ -192,7 +189,7 @@ void t.test(
 );
 
 void t.test(
-  'each row is queued once, in batches, and a second run queues nothing while its events are pending',
+  'each row of a replay is queued once, and a second run queues nothing while its events are pending',
   async (t) => {
     const { sql, app, failed } = await mixed(t);
     const selection = { ...everything, appId: app.appId, status: 'failed' };
@@ -263,7 +260,7 @@ void t.test('two concurrent replays of the same selection queue it once', async 
 });
 
 void t.test(
-  'a run that was planned before another one of the same selection ended queues no event again',
+  'a run that was planned before another one of the same selection ended queues nothing again',
   async (t) => {
     const { sql, app, failed } = await mixed(t);
     const selection = { ...everything, appId: app.appId, status: 'failed' };

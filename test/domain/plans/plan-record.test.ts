@@ -71,7 +71,7 @@ void t.test('a pending plan turns active with exactly its terms, and with no oth
 });
 
 void t.test(
-  'a sunset, end, close or re-creation is read from the chain; a sunset by PATCH is never undone',
+  'a sunset, end, close or re-creation is read from the chain, and a sunset by PATCH is final',
   async (t) => {
     t.equal(assessPlan(active, account, 2000n, ['keeper']), null);
     t.match(assessPlan(active, { ...account, status: 'sunset', endTs: 3000n }, 2000n, ['keeper']), {

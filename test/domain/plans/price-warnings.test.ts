@@ -18,7 +18,7 @@ void t.test('the only plan of an app gets no warning', (t) => {
 });
 
 void t.test(
-  'a price of at most a tenth of the cheapest or at least ten times the dearest gets a warning',
+  'a price of at most a tenth of the cheapest or ten times the dearest plan gets a warning',
   (t) => {
     const others = [plan('small', 5_000_000n), plan('big', 50_000_000n)];
     t.same(codes(plan('x', 500_000n), others), ['amount_far_below']);

@@ -8,7 +8,7 @@ import {
   endOf,
   isJudged,
   offersCountAfter,
-  stands,
+  isStillValid,
 } from '../../../src/domain/registration/ended.ts';
 
 const START = 1_790_000_000n;
@@ -25,7 +25,7 @@ const live: EarlierRegistration = {
 };
 const ended = { ...live, status: 'cancelled', stoppedAt } as const;
 
-void t.test('only a registration of this account has ended with it', (t) => {
+void t.test('only a registration of the same account ended with it', (t) => {
   t.equal(endOf(undefined, account), undefined);
   t.equal(endOf(live, account), undefined);
   const end = { id: 'one', at: stoppedAt, isReplaced: false, isReinstated: false };
@@ -39,35 +39,41 @@ void t.test('only a registration of this account has ended with it', (t) => {
   t.end();
 });
 
-void t.test('a reinstated registration counts for a wallet that cannot sign in', (t) => {
-  const reinstated = { ...ended, reinstatedAt: stoppedAt };
-  t.equal(endOf(reinstated, account)?.isReinstated, false);
-  t.equal(endOf({ ...reinstated, subscriberWallet: multisig }, account)?.isReinstated, true);
-  t.equal(endOf({ ...ended, subscriberWallet: multisig }, account)?.isReinstated, false);
-  t.end();
-});
+void t.test(
+  'after a reinstatement the account of a wallet that cannot sign in may be registered again',
+  (t) => {
+    const reinstated = { ...ended, reinstatedAt: stoppedAt };
+    t.equal(endOf(reinstated, account)?.isReinstated, false);
+    t.equal(endOf({ ...reinstated, subscriberWallet: multisig }, account)?.isReinstated, true);
+    t.equal(endOf({ ...ended, subscriberWallet: multisig }, account)?.isReinstated, false);
+    t.end();
+  },
+);
 
-void t.test('offers count after the end, or after the registration of another account', (t) => {
-  t.equal(offersCountAfter(undefined, account), null);
-  t.equal(offersCountAfter(ended, account), stoppedAt);
-  t.equal(offersCountAfter(ended, { ...account, initId: 8n }), createdAt);
-  t.equal(offersCountAfter(live, { ...account, initId: 8n }), createdAt);
-  t.end();
-});
+void t.test(
+  'offers count if they are newer than the end, or than another account’s registration',
+  (t) => {
+    t.equal(offersCountAfter(undefined, account), null);
+    t.equal(offersCountAfter(ended, account), stoppedAt);
+    t.equal(offersCountAfter(ended, { ...account, initId: 8n }), createdAt);
+    t.equal(offersCountAfter(live, { ...account, initId: 8n }), createdAt);
+    t.end();
+  },
+);
 
-void t.test('a decision stands for the account and the state that a keeper has judged', (t) => {
+void t.test('a judgement is valid only for the account and the state that the keeper read', (t) => {
   const judged = (newest?: EarlierRegistration) => ({
     newest,
     account: { ...account, periodHours: 720n },
   });
   const replaced = { ...live, replacedBy: 'two', stoppedAt };
-  t.ok(stands(judged(), undefined));
-  t.notOk(stands(judged(), live), 'registered since');
-  t.ok(stands(judged(live), live));
-  t.notOk(stands(judged(live), ended), 'ended since');
-  t.notOk(stands(judged(live), replaced), 'replaced since');
-  t.ok(stands(judged(ended), { ...ended, stoppedAt: new Date(stoppedAt) }));
-  t.notOk(stands(judged(ended), { ...ended, id: 'two' }), 'another one has ended');
+  t.ok(isStillValid(judged(), undefined));
+  t.notOk(isStillValid(judged(), live), 'registered since');
+  t.ok(isStillValid(judged(live), live));
+  t.notOk(isStillValid(judged(live), ended), 'ended since');
+  t.notOk(isStillValid(judged(live), replaced), 'replaced since');
+  t.ok(isStillValid(judged(ended), { ...ended, stoppedAt: new Date(stoppedAt) }));
+  t.notOk(isStillValid(judged(ended), { ...ended, id: 'two' }), 'another one has ended');
   t.ok(isJudged(judged(), { ...account, periodStart: START + PERIOD }), 'a period later');
   t.notOk(isJudged(judged(), { ...account, initId: 8n }));
   t.notOk(isJudged(judged(), { ...account, periodStart: START + 1n }));

@@ -1,4 +1,4 @@
-// From which of the offers to a wallet a live account comes.
+// Tests which of the offers to a wallet a live account comes from.
 import t from 'tap';
 import type { OpenOffer } from '../../../src/db/offers/open-offers.ts';
 import { areOfTwoCustomers, landedOffer } from '../../../src/domain/registration/landed-offer.ts';
@@ -62,44 +62,53 @@ async function found(
   return { id: chosen?.offer.id, reads };
 }
 
-void t.test('the chain is read only for offers with different terms', async (t) => {
+void t.test('the chain is read only if offers have different terms', async (t) => {
   t.same(await found([]), { id: undefined, reads: 0 });
   t.same(await found([half, offer('9', { checkoutSessionId: 'half' })]), { id: '9', reads: 0 });
   t.same((await found([plain, half])).reads, 1);
   t.same((await found([later, now])).reads, 1, 'when the change takes effect');
 });
 
-void t.test('the signature, then the blockhash, then the named one, then the lowest', async (t) => {
-  const signed = { ...most, signature: 'signature', blockhash: plain.blockhash };
-  const both = landed({ blockhash: half.blockhash });
-  t.equal((await found([plain, half, signed], { landing: both })).id, most.id);
-  t.equal((await found([plain, half, most], { landing: both, named: most })).id, half.id);
-  t.equal((await found([plain, half, most], { landing: landed({}), named: most })).id, most.id);
-  t.equal((await found([plain, half, most], { landing: landed({}) })).id, half.id);
-  t.equal((await found([plain, half, later])).id, later.id, 'the newest of equals');
-});
+void t.test(
+  'the offer is chosen by signature, then blockhash, then name, then lowest price',
+  async (t) => {
+    const signed = { ...most, signature: 'signature', blockhash: plain.blockhash };
+    const both = landed({ blockhash: half.blockhash });
+    t.equal((await found([plain, half, signed], { landing: both })).id, most.id);
+    t.equal((await found([plain, half, most], { landing: both, named: most })).id, half.id);
+    t.equal((await found([plain, half, most], { landing: landed({}), named: most })).id, most.id);
+    t.equal((await found([plain, half, most], { landing: landed({}) })).id, half.id);
+    t.equal((await found([plain, half, later])).id, later.id, 'the newest of equals');
+  },
+);
 
-void t.test('several offers with one blockhash: the named one, else the lowest', async (t) => {
-  const [one, other] = [now, later].map((it) => ({ ...it, blockhash: 'same' }));
-  const landing = landed({ blockhash: 'same' });
-  const offers = [half, one!, other!];
-  t.equal((await found(offers, { landing, named: one! })).id, now.id);
-  t.equal((await found(offers, { landing, named: half })).id, later.id, 'half has not landed');
-});
+void t.test(
+  'of several offers with one blockhash the named one counts, else the lowest',
+  async (t) => {
+    const [one, other] = [now, later].map((it) => ({ ...it, blockhash: 'same' }));
+    const landing = landed({ blockhash: 'same' });
+    const offers = [half, one!, other!];
+    t.equal((await found(offers, { landing, named: one! })).id, now.id);
+    t.equal((await found(offers, { landing, named: half })).id, later.id, 'half has not landed');
+  },
+);
 
-void t.test('a change whose replaced subscription runs fits only if it landed', async (t) => {
-  const isRunning = true;
-  t.same(await found([now], { isRunning }), { id: undefined, reads: 1 });
-  t.equal((await found([now, half], { isRunning, named: now })).id, half.id);
-  const signed = { ...now, signature: 'signature' };
-  t.equal((await found([signed, half], { isRunning, landing: landed({}) })).id, now.id);
-  const landing = landed({ blockhash: now.blockhash });
-  t.equal((await found([now], { isRunning, landing })).id, undefined, 'another transaction');
-  const cancelling = { ...landing, cancels: ['address of old'] };
-  t.equal((await found([now], { isRunning, landing: cancelling })).id, now.id, 'resumed since');
-});
+void t.test(
+  'a change whose replaced subscription still runs counts only if it landed',
+  async (t) => {
+    const isRunning = true;
+    t.same(await found([now], { isRunning }), { id: undefined, reads: 1 });
+    t.equal((await found([now, half], { isRunning, named: now })).id, half.id);
+    const signed = { ...now, signature: 'signature' };
+    t.equal((await found([signed, half], { isRunning, landing: landed({}) })).id, now.id);
+    const landing = landed({ blockhash: now.blockhash });
+    t.equal((await found([now], { isRunning, landing })).id, undefined, 'another transaction');
+    const cancelling = { ...landing, cancels: ['address of old'] };
+    t.equal((await found([now], { isRunning, landing: cancelling })).id, now.id, 'resumed since');
+  },
+);
 
-void t.test('for a keeper, a change fits only if it landed', async (t) => {
+void t.test('for a keeper, a change of plan counts only if it landed', async (t) => {
   const isKeepers = true;
   const other = landed({});
   t.same(await found([now], { isKeepers, landing: other }), { id: undefined, reads: 1 });
@@ -119,15 +128,18 @@ void t.test('for a keeper, a change fits only if it landed', async (t) => {
   t.same(await found([half], { isKeepers }), { id: half.id, reads: 0 });
 });
 
-void t.test('an offer of a session that another wallet has used, likewise', async (t) => {
-  const taken = { ...half, isTaken: true };
-  t.same(await found([taken, most]), { id: most.id, reads: 1 });
-  t.equal((await found([taken])).id, undefined);
-  const landing = landed({ blockhash: taken.blockhash });
-  t.equal((await found([taken, most], { landing })).id, taken.id);
-});
+void t.test(
+  'an offer of a session that another wallet has used counts only if it landed',
+  async (t) => {
+    const taken = { ...half, isTaken: true };
+    t.same(await found([taken, most]), { id: most.id, reads: 1 });
+    t.equal((await found([taken])).id, undefined);
+    const landing = landed({ blockhash: taken.blockhash });
+    t.equal((await found([taken, most], { landing })).id, taken.id);
+  },
+);
 
-void t.test('an offer of a session that has expired, likewise', async (t) => {
+void t.test('an offer of an expired session counts only if it landed', async (t) => {
   const lapsed = { ...half, isLapsed: true };
   t.same(await found([lapsed], { landing: landed({}) }), { id: undefined, reads: 1 });
   const landing = landed({ blockhash: lapsed.blockhash });
@@ -135,7 +147,7 @@ void t.test('an offer of a session that has expired, likewise', async (t) => {
   t.equal((await found([lapsed, plain])).id, plain.id, 'its wallet may');
 });
 
-void t.test('of several landings, the newest that comes from an offer', async (t) => {
+void t.test('of several landings the newest one that comes from an offer counts', async (t) => {
   const elsewhere = landed({ signature: 'elsewhere', kind: 'resumed' });
   const ofNow = landed({ blockhash: now.blockhash });
   const ofHalf = landed({ blockhash: half.blockhash });
@@ -160,7 +172,7 @@ void t.test(
 );
 
 void t.test(
-  'one blockhash for several offers: what the landing has cancelled decides',
+  'of several offers with one blockhash the landing’s cancellation decides',
   async (t) => {
     const same = { blockhash: 'same' };
     const change = { ...now, ...same, cancels: true };
@@ -179,7 +191,7 @@ void t.test(
 );
 
 void t.test(
-  'by what it has cancelled, a landing counts until soon after its checkout',
+  'a landing that is known by its cancellation counts until soon after its checkout',
   async (t) => {
     const expiresAt = new Date(1_000_000);
     const change = { ...now, cancels: true, checkoutSessionId: 'half', isLapsed: true, expiresAt };
@@ -193,7 +205,7 @@ void t.test(
 );
 
 void t.test(
-  'the newest landing comes from no offer: an older one does not decide alone',
+  'if the newest landing comes from no offer, an older landing alone does not decide',
   async (t) => {
     const newest = landed({ signature: 'newest', kind: 'resumed' });
     const landing = [newest, landed({ blockhash: plain.blockhash })];
@@ -208,7 +220,7 @@ void t.test(
 );
 
 void t.test(
-  'the wallet names an offer that does not fit: it counts only if it landed',
+  'an offer that the wallet names, but that does not fit, counts only if it landed',
   async (t) => {
     const lapsed = { ...half, isLapsed: true };
     const names = { named: lapsed, isNamed: true };
@@ -224,7 +236,7 @@ void t.test(
   },
 );
 
-void t.test('two customers', (t) => {
+void t.test('areOfTwoCustomers is true only for usable offers of different customers', (t) => {
   const bob = offer('9', { externalId: 'bob' });
   t.equal(areOfTwoCustomers([plain, half, most]), false);
   t.equal(areOfTwoCustomers([half, bob]), true);

@@ -19,7 +19,7 @@ const underWay = { code: 'CONFLICT', message: /a refund or a change of plan/ };
 const PAID_THROUGH = new Date(START.getTime() + PERIOD_MS);
 const HALF = unixSeconds(new Date(START.getTime() + PERIOD_MS / 2));
 
-void t.test('a refund that was only asked for takes nothing from a credit', async (t) => {
+void t.test('a pending refund takes nothing from a credit', async (t) => {
   const { sql } = await testDatabase(t, { max: 2 });
   const merchant = await insertMerchant(sql);
   const { appId } = merchant;
@@ -68,7 +68,7 @@ void t.test('a refund that was only asked for takes nothing from a credit', asyn
   t.equal(await credits(), 3_000_000n, 'refunded: less');
 });
 
-void t.test('a refund of the cash of a period leaves the credit that paid the rest', async (t) => {
+void t.test('a refund of a period’s cash part leaves the credit that paid the rest', async (t) => {
   const { sql } = await testDatabase(t, { max: 2 });
   const merchant = await insertMerchant(sql);
   const planId = await insertPlan(sql, merchant);
@@ -98,42 +98,54 @@ void t.test('a refund of the cash of a period leaves the credit that paid the re
   );
 });
 
-void t.test('the paid time of an account counts once, whichever registration has it', async (t) => {
-  const { sql } = await testDatabase(t, { max: 2 });
-  const merchant = await insertMerchant(sql);
-  const planId = await insertPlan(sql, merchant);
-  const parties = { appId: merchant.appId, planId };
-  const place = { subscriptionPda: randomAddress(), subscriberWallet: randomAddress() };
-  const account = { chainInitId: '1', chainPeriodStart: START };
-  const later = (hours: number) => new Date(START.getTime() + hours * 3_600_000);
-  const register = (hours: number, fields: object) =>
-    insertSubscription(sql, parties, { ...place, ...account, createdAt: later(hours), ...fields });
-  const ended = { status: 'cancelled', cancelledAt: later(1) };
-  const take = async (id: string, when: 'now' | 'period_end' = 'now') => {
-    const taken = await readTakenOver(sql, { id, when, at: HALF });
-    return { credit: taken?.credit, startsAt: taken?.startsAt };
-  };
+void t.test(
+  'the paid time of an account counts once, whichever registration paid for it',
+  async (t) => {
+    const { sql } = await testDatabase(t, { max: 2 });
+    const merchant = await insertMerchant(sql);
+    const planId = await insertPlan(sql, merchant);
+    const parties = { appId: merchant.appId, planId };
+    const place = { subscriptionPda: randomAddress(), subscriberWallet: randomAddress() };
+    const account = { chainInitId: '1', chainPeriodStart: START };
+    const later = (hours: number) => new Date(START.getTime() + hours * 3_600_000);
+    const register = (hours: number, fields: object) =>
+      insertSubscription(sql, parties, {
+        ...place,
+        ...account,
+        createdAt: later(hours),
+        ...fields,
+      });
+    const ended = { status: 'cancelled', cancelledAt: later(1) };
+    const take = async (id: string, when: 'now' | 'period_end' = 'now') => {
+      const taken = await readTakenOver(sql, { id, when, at: HALF });
+      return { credit: taken?.credit, startsAt: taken?.startsAt };
+    };
 
-  const first = await register(0, { ...ended, paidThrough: PAID_THROUGH });
-  await insertPayment(sql, first, START.toISOString());
-  const second = await register(2, {});
-  t.match(await take(second), { credit: 5_000_000n }, 'no keeper has read the second');
-  t.match(await take(first), { credit: 5_000_000n }, 'a change of the first takes from the second');
-  t.match(await take(second, 'period_end'), { credit: 0n, startsAt: PAID_THROUGH });
+    const first = await register(0, { ...ended, paidThrough: PAID_THROUGH });
+    await insertPayment(sql, first, START.toISOString());
+    const second = await register(2, {});
+    t.match(await take(second), { credit: 5_000_000n }, 'no keeper has read the second');
+    t.match(
+      await take(first),
+      { credit: 5_000_000n },
+      'a change of the first takes from the second',
+    );
+    t.match(await take(second, 'period_end'), { credit: 0n, startsAt: PAID_THROUGH });
 
-  await sql`update subscription_work set paid_through = ${PAID_THROUGH} where subscription_id = ${second}`;
-  t.match(await take(second), { credit: 5_000_000n }, 'a keeper has read it');
-  await insertPayment(sql, second, PAID_THROUGH.toISOString());
-  const end = new Date(PAID_THROUGH.getTime() + PERIOD_MS);
-  await sql`update subscription_work set paid_through = ${end} where subscription_id = ${second}`;
-  t.match(await take(second), { credit: 15_000_000n }, 'and has collected the next period');
+    await sql`update subscription_work set paid_through = ${PAID_THROUGH} where subscription_id = ${second}`;
+    t.match(await take(second), { credit: 5_000_000n }, 'a keeper has read it');
+    await insertPayment(sql, second, PAID_THROUGH.toISOString());
+    const end = new Date(PAID_THROUGH.getTime() + PERIOD_MS);
+    await sql`update subscription_work set paid_through = ${end} where subscription_id = ${second}`;
+    t.match(await take(second), { credit: 15_000_000n }, 'and has collected the next period');
 
-  await sql`update subscriptions set status = 'cancelled', ended_at = ${later(3)},
+    await sql`update subscriptions set status = 'cancelled', ended_at = ${later(3)},
     cancelled_at = ${later(3)} where id = ${second}`;
-  const other = await register(4, { chainInitId: '2', chainPeriodStart: later(4) });
-  t.match(await take(other), { credit: 0n }, 'another account at the address has not paid it');
-  t.match(await take(other, 'period_end'), { startsAt: null });
-});
+    const other = await register(4, { chainInitId: '2', chainPeriodStart: later(4) });
+    t.match(await take(other), { credit: 0n }, 'another account at the address has not paid it');
+    t.match(await take(other, 'period_end'), { startsAt: null });
+  },
+);
 
 void t.test('a deferred change takes over no payment of a newer registration', async (t) => {
   const { sql } = await testDatabase(t, { max: 2 });

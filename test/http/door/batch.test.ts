@@ -9,7 +9,7 @@ interface Row {
 }
 
 void t.test(
-  'lookups of one turn are one query, each key once, and each caller gets its own row',
+  'concurrent lookups are one query with each key once, and each caller gets its own row',
   async (t) => {
     const loaded: string[][] = [];
     const find = createBatch<{ id: string }, Row>(
@@ -31,7 +31,7 @@ void t.test(
 );
 
 void t.test(
-  'a lookup during another one starts a new query, so that it sees earlier writes',
+  'a lookup during a running query starts a new one, so that it sees earlier writes',
   async (t) => {
     let version = 1;
     const answers: (() => void)[] = [];
@@ -55,7 +55,7 @@ void t.test(
 );
 
 void t.test(
-  'a failed query fails every lookup in it, and the next turn starts afresh',
+  'a failed query fails every lookup in it, and the next lookup starts a new query',
   async (t) => {
     let broken = true;
     const find = createBatch<{ id: string }, Row>(

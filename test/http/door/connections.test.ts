@@ -33,7 +33,7 @@ void t.test('a connection with too many unanswered requests is refused and close
   t.equal(answers.at(-1), 'HTTP/1.1 429');
 });
 
-void t.test('requests one after the other on one connection are all answered', async (t) => {
+void t.test('consecutive requests on one connection are all answered', async (t) => {
   const api = await testApi(t);
   await api.app.listen({ host: '127.0.0.1', port: 0 });
   const socket = await client(t, portOf(api.app.server));
@@ -122,20 +122,23 @@ const closed = async (socket: Socket) => {
   if (!socket.closed) await once(socket.resume(), 'close');
 };
 
-void t.test('at the limit of an address the oldest silent connection makes place', async (t) => {
-  const { server, refused } = await limited(t, { perAddress: 3 });
-  const busy = await clientOf(t, server);
-  await use(server, busy);
-  const silent = [await clientOf(t, server), await clientOf(t, server)] as const;
-  const other = await clientOf(t, server, '127.0.0.2');
-  const next = await clientOf(t, server);
-  await closed(silent[0]);
-  await use(server, next);
-  t.same(refused, ['address 127.0.0.1']);
-  for (const socket of [busy, silent[1], other, next]) t.notOk(socket.destroyed);
-});
+void t.test(
+  'at an address’s limit the oldest silent connection is closed for a new one',
+  async (t) => {
+    const { server, refused } = await limited(t, { perAddress: 3 });
+    const busy = await clientOf(t, server);
+    await use(server, busy);
+    const silent = [await clientOf(t, server), await clientOf(t, server)] as const;
+    const other = await clientOf(t, server, '127.0.0.2');
+    const next = await clientOf(t, server);
+    await closed(silent[0]);
+    await use(server, next);
+    t.same(refused, ['address 127.0.0.1']);
+    for (const socket of [busy, silent[1], other, next]) t.notOk(socket.destroyed);
+  },
+);
 
-void t.test('a connection that waits for its client makes place', async (t) => {
+void t.test('a connection that waits for its client is closed for a new one', async (t) => {
   const { server, refused } = await limited(t, { perAddress: 3 });
   const asked = async (socket: Socket, request: string) => {
     const seen = once(server, 'request');
@@ -162,19 +165,22 @@ void t.test('a connection that waits for its client makes place', async (t) => {
   t.notOk(other.destroyed);
 });
 
-void t.test('at the limit of the process an unread answer makes place', async (t) => {
-  const { server } = await limited(t, { connections: 2 });
-  const opened = once(server, 'connection') as Promise<[Socket]>;
-  const unread = await clientOf(t, server);
-  const [held] = await opened;
-  await use(server, unread);
-  await use(server, await clientOf(t, server), 'PUT');
-  await until(() => Promise.resolve(held.writableLength > 0));
-  await use(server, await clientOf(t, server), 'PUT');
-  await closed(unread);
-});
+void t.test(
+  'at the limit of the process a connection with an unread answer is closed for a new one',
+  async (t) => {
+    const { server } = await limited(t, { connections: 2 });
+    const opened = once(server, 'connection') as Promise<[Socket]>;
+    const unread = await clientOf(t, server);
+    const [held] = await opened;
+    await use(server, unread);
+    await use(server, await clientOf(t, server), 'PUT');
+    await until(() => Promise.resolve(held.writableLength > 0));
+    await use(server, await clientOf(t, server), 'PUT');
+    await closed(unread);
+  },
+);
 
-void t.test('where every connection has a request in hand, the new one is closed', async (t) => {
+void t.test('if every connection has a request in progress, the new one is closed', async (t) => {
   const { server, refused } = await limited(t, { perAddress: 2 });
   const busy = [await clientOf(t, server), await clientOf(t, server)];
   for (const socket of busy) await use(server, socket, 'PUT');
@@ -184,7 +190,7 @@ void t.test('where every connection has a request in hand, the new one is closed
   await use(server, await clientOf(t, server, '127.0.0.2'));
 });
 
-void t.test('a trusted proxy may hold more than an address, not more than all', async (t) => {
+void t.test('a trusted proxy may hold more connections than an address, but not all', async (t) => {
   const { server, refused } = await limited(t, {
     perAddress: 1,
     connections: 3,

@@ -59,7 +59,7 @@ void t.test('a compressed body is refused with its reason', async (t) => {
   t.equal((await store('identity', image)).status, 200);
 });
 
-void t.test('a query that is not percent-encoded UTF-8 is refused, naming it', async (t) => {
+void t.test('a query that is not percent-encoded UTF-8 is refused by name', async (t) => {
   const api = await testApi(t);
   const { key: token, appId } = await api.merchant();
   const path = `/merchant/apps/${appId}/subscriptions`;
@@ -79,7 +79,7 @@ void t.test('a query that is not percent-encoded UTF-8 is refused, naming it', a
   t.match(await text(socket), /^HTTP\/1\.1 400 [^]*VALIDATION_ERROR/, 'bytes as they are');
 });
 
-void t.test('a day that does not exist is refused, naming the field', async (t) => {
+void t.test('a date that does not exist is refused with the name of the field', async (t) => {
   const api = await testApi(t);
   const { key: token, appId } = await api.merchant();
   const plan = (endsAt: string) =>

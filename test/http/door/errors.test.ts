@@ -28,7 +28,7 @@ function raw(port: number, text: string): Promise<string> {
   });
 }
 
-void t.test('no cache keeps an answer of the API, whatever its status', async (t) => {
+void t.test('no response of the API may be cached, whatever its status', async (t) => {
   const { api, port } = await listening(t);
   const { token } = await api.signIn('merchant');
   const { token: subscriber } = await api.signIn('subscriber');
@@ -159,7 +159,7 @@ void t.test(
   },
 );
 
-void t.test('a version that a document does not have is VALIDATION_ERROR', async (t) => {
+void t.test('a request for an unknown version of a document is VALIDATION_ERROR', async (t) => {
   const api = await testApi(t);
   const headers = { 'if-match': '"x"' };
   const refused = await api.call('GET', '/docs/swagger-ui.css', { headers });
@@ -413,7 +413,7 @@ void t.test(
   },
 );
 
-void t.test('helmet’s headers are on every answer', async (t) => {
+void t.test('every answer has the security headers of helmet', async (t) => {
   const api = await testApi(t);
   for (const url of ['/healthz', '/nowhere', '/merchant/profile', '/openapi.json']) {
     const { headers } = await api.call('GET', url);
@@ -433,7 +433,7 @@ void t.test('helmet’s headers are on every answer', async (t) => {
 });
 
 void t.test(
-  'a list that Postgres cancels for its time is 503 with a sentence that says how to narrow it',
+  'a list that Postgres cancels for its duration is 503 and says how to narrow it',
   async (t) => {
     const database = await testDatabase(t);
     const limits = { ...daemonLimits, statementMs: 2000 };
@@ -462,7 +462,7 @@ void t.test(
 );
 
 void t.test(
-  'a request that Postgres ends for a deadlock is 503: it may be sent again',
+  'a request that Postgres ends for a deadlock is 503 and may be sent again',
   async (t) => {
     const database = await testDatabase(t);
     const { sql } = database;
@@ -491,7 +491,7 @@ void t.test(
   },
 );
 
-void t.test('a validation error states the rule, never a pattern', async (t) => {
+void t.test('a validation error states the rule in words, never a pattern', async (t) => {
   const api = await testApi(t);
   const { token } = await api.signIn('merchant');
   const { body } = await api.call<{ id: string }>('POST', '/merchant/apps', {
@@ -527,7 +527,7 @@ void t.test('a validation error states the rule, never a pattern', async (t) => 
     );
 });
 
-void t.test('an upper-case id finds its row', async (t) => {
+void t.test('an id in upper case finds its row', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const token = merchant.key;

@@ -65,7 +65,7 @@ void t.test('a key is scoped to its caller, and lasts 24 hours', async (t) => {
   );
 });
 
-void t.test('a refusal has no effect and leaves the key free', async (t) => {
+void t.test('a refused request has no effect and leaves the key free', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const planId = await insertPlan(api.sql, merchant);
@@ -161,9 +161,9 @@ void t.test(
       await post(api, merchant.token, 'key', undefined, '/merchant/api-keys'),
       await post(api, merchant.key, 'rotation', { overlapHours: 1 }, rotate),
     ];
-    for (const [place, first] of answers.entries()) {
+    for (const [index, first] of answers.entries()) {
       t.match(first.text, /whsec_|sk_test_/);
-      t.match(again[place], {
+      t.match(again[index], {
         status: first.status,
         text: first.text,
         headers: { 'idempotency-replayed': 'true' },
@@ -176,19 +176,22 @@ void t.test(
   },
 );
 
-void t.test('the order of fields does not count, at any depth', async (t) => {
-  const api = await testApi(t);
-  const { token } = await api.signIn('merchant');
-  const send = (payload: string) =>
-    api.call('POST', '/merchant/apps', {
-      token,
-      payload,
-      headers: { 'idempotency-key': 'order' },
-    });
-  t.equal((await send('{"name":"A","websiteUrl":null}')).status, 201);
-  t.equal((await send('{"websiteUrl":null,"name":"A"}')).status, 201);
-  t.equal(await count(api), 1);
-});
+void t.test(
+  'bodies with the same fields in another order count as the same, at any depth',
+  async (t) => {
+    const api = await testApi(t);
+    const { token } = await api.signIn('merchant');
+    const send = (payload: string) =>
+      api.call('POST', '/merchant/apps', {
+        token,
+        payload,
+        headers: { 'idempotency-key': 'order' },
+      });
+    t.equal((await send('{"name":"A","websiteUrl":null}')).status, 201);
+    t.equal((await send('{"websiteUrl":null,"name":"A"}')).status, 201);
+    t.equal(await count(api), 1);
+  },
+);
 
 void t.test(
   'a POST, PATCH or DELETE that accepts no key refuses it without an effect',
@@ -239,7 +242,7 @@ void t.test('the response is the same after its row was deleted', async (t) => {
   t.equal((await replay('another')).status, 404);
 });
 
-void t.test('a key that is being taken over outlives the sweep of old keys', async (t) => {
+void t.test('a key that is being taken over is kept when old keys are deleted', async (t) => {
   const { sql } = await testDatabase(t);
   const taken = { scope: 'a scope', key: 'old', fingerprint: Buffer.of(1) };
   await takeKey(sql, taken);

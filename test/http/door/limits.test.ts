@@ -29,7 +29,7 @@ async function stretchWindows(sql: Sql): Promise<void> {
 }
 
 void t.test(
-  'four processes together let through exactly the limit, however the requests fall on them',
+  'four processes together allow exactly the limit, however requests are distributed',
   async (t) => {
     const { all, sql } = await limiters(t, 4);
     await stretchWindows(sql);
@@ -56,21 +56,18 @@ void t.test(
   },
 );
 
-void t.test(
-  'four processes together let through exactly the limit of concurrent requests',
-  async (t) => {
-    const { all, sql } = await limiters(t, 4);
-    await stretchWindows(sql);
-    for (const limit of [100, 1000]) {
-      const spent = await Promise.all(
-        Array.from({ length: limit * 3 }, (_, n) => all[n % 4]!.spend(`storm ${limit}`, limit)),
-      );
-      t.equal(spent.filter(({ allowed }) => allowed).length, limit);
-    }
-  },
-);
+void t.test('four processes together allow exactly the limit of concurrent requests', async (t) => {
+  const { all, sql } = await limiters(t, 4);
+  await stretchWindows(sql);
+  for (const limit of [100, 1000]) {
+    const spent = await Promise.all(
+      Array.from({ length: limit * 3 }, (_, n) => all[n % 4]!.spend(`storm ${limit}`, limit)),
+    );
+    t.equal(spent.filter(({ allowed }) => allowed).length, limit);
+  }
+});
 
-void t.test('requests of one turn cost one statement, refused ones no statement', async (t) => {
+void t.test('concurrent requests cost one statement, and refused ones none', async (t) => {
   const { sql } = await testDatabase(t);
   let asked = 0;
   const counting = new Proxy(sql, {
@@ -126,7 +123,7 @@ void t.test('a refused client gets through after Retry-After', async (t) => {
   t.match(await fresh.spend('patient', 5), { allowed: true, remaining: 4 });
 });
 
-void t.test('a change of tier counts from the next request on, both ways', async (t) => {
+void t.test('a change of tier counts from the next request on, in both directions', async (t) => {
   const { all } = await limiters(t, 2);
   const [one, two] = all;
   for (let n = 0; n < 110; n += 1) await one!.spend('grows', 100);
@@ -237,7 +234,7 @@ void t.test(
   },
 );
 
-void t.test('bad credentials have a budget of the address, and nothing else suffers', async (t) => {
+void t.test('bad credentials use a budget of their address and nothing else', async (t) => {
   const api = await testApi(t, { requestsPerMinute: { free: 10, pro: 1000 } });
   const merchant = await api.merchant();
   const profile = (token?: string) => api.call('GET', '/merchant/profile', { token });
@@ -259,7 +256,7 @@ void t.test('bad credentials have a budget of the address, and nothing else suff
 });
 
 void t.test(
-  'past the budget for failures no credential is looked up, unless it was accepted lately',
+  'past the budget for failures only recently accepted credentials are looked up',
   async (t) => {
     const lookUps: string[][] = [];
     const database = await testDatabase(t);
@@ -358,7 +355,7 @@ void t.test(
 );
 
 void t.test(
-  'offers of checkouts, sign-ins and refused sign-ins each have a budget of their own',
+  'checkout offers, sign-ins and refused sign-ins each have their own budget',
   async (t) => {
     const api = await testApi(t, {
       requestsPerMinute: { free: 4, pro: 1000 },
@@ -389,7 +386,7 @@ void t.test(
   },
 );
 
-void t.test('an address with a port is the address', async (t) => {
+void t.test('an address with a port counts as the address', async (t) => {
   const api = await testApi(t, {
     requestsPerMinute: { free: 1, pro: 1000 },
     trustProxy: ['127.0.0.1', '10.0.0.0/8', 'fd00::/8'],
@@ -416,7 +413,7 @@ void t.test('an address with a port is the address', async (t) => {
   );
 });
 
-void t.test('X-Forwarded-For is believed of configured proxies only', async (t) => {
+void t.test('X-Forwarded-For is only used from configured proxies', async (t) => {
   const api = await testApi(t, { requestsPerMinute: { free: 1, pro: 1000 } });
   const statuses: number[] = [];
   for (let n = 0; n < 8; n += 1) {
@@ -433,7 +430,7 @@ void t.test('X-Forwarded-For is believed of configured proxies only', async (t) 
   t.same(statuses, [...Array<number>(6).fill(200), 429, 429]);
 });
 
-void t.test('X-Forwarded-For from a peer that is not trusted is warned of once', async (t) => {
+void t.test('X-Forwarded-For from an untrusted peer is logged once', async (t) => {
   const lines: Record<string, unknown>[] = [];
   const log = pino(
     {},
@@ -451,7 +448,7 @@ void t.test('X-Forwarded-For from a peer that is not trusted is warned of once',
 });
 
 void t.test(
-  'every answer carries RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset',
+  'every answer has RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

@@ -73,62 +73,65 @@ async function sharedChain(t: Test, behaviour: Behaviour, requestsPerSecond?: nu
 const countOf = (calls: readonly { method: string }[], method: string) =>
   calls.filter((call) => call.method === method).length;
 
-void t.test('requests to the chain for each request of the API, by a counting proxy', async (t) => {
-  const chain = await startPatientChain(t);
-  const proxy = await startRpcProxy(t, chain.rpcUrl);
-  const [keeper, treasury] = [chain.wallet(), chain.wallet()];
-  const served = await startServe(t, {
-    SOLANA_RPC_URL: proxy.url,
-    SOLANA_SERVE_RATE: '0',
-    USDC_MINT: chain.mint,
-    KEEPER_ADDRESS: keeper.address,
-    PLATFORM_TREASURY: treasury.address,
-  });
-  const { appId, token, keypair } = await served.merchant();
-  chain.fund(keypair.address, { lamports: 1_000_000_000n });
-  const plan = await served.call<{ id: string; transaction: string }>(
-    'POST',
-    `/merchant/apps/${appId}/plans`,
-    { token, body: { name: 'Monthly', amount: '10000000', periodHours: 720 } },
-  );
-  const bytes = Buffer.from(plan.transaction, 'base64');
-  keypair.sign(bytes.subarray(65)).copy(bytes, 1);
-  const { status } = await served.call<{ status: string }>('POST', '/merchant/transactions', {
-    token,
-    body: { transaction: bytes.toString('base64') },
-  });
-  t.equal(status, 'confirmed');
-  const buyers = await Promise.all(
-    Array.from({ length: 20 }, async () => subscriberToken(chain.wallet().address)),
-  );
+void t.test(
+  'each API request makes the expected number of chain requests, counted by a proxy',
+  async (t) => {
+    const chain = await startPatientChain(t);
+    const proxy = await startRpcProxy(t, chain.rpcUrl);
+    const [keeper, treasury] = [chain.wallet(), chain.wallet()];
+    const served = await startServe(t, {
+      SOLANA_RPC_URL: proxy.url,
+      SOLANA_SERVE_RATE: '0',
+      USDC_MINT: chain.mint,
+      KEEPER_ADDRESS: keeper.address,
+      PLATFORM_TREASURY: treasury.address,
+    });
+    const { appId, token, keypair } = await served.merchant();
+    chain.fund(keypair.address, { lamports: 1_000_000_000n });
+    const plan = await served.call<{ id: string; transaction: string }>(
+      'POST',
+      `/merchant/apps/${appId}/plans`,
+      { token, body: { name: 'Monthly', amount: '10000000', periodHours: 720 } },
+    );
+    const bytes = Buffer.from(plan.transaction, 'base64');
+    keypair.sign(bytes.subarray(65)).copy(bytes, 1);
+    const { status } = await served.call<{ status: string }>('POST', '/merchant/transactions', {
+      token,
+      body: { transaction: bytes.toString('base64') },
+    });
+    t.equal(status, 'confirmed');
+    const buyers = await Promise.all(
+      Array.from({ length: 20 }, async () => subscriberToken(chain.wallet().address)),
+    );
 
-  const rents = () => countOf(proxy.calls, 'getMinimumBalanceForRentExemption');
-  // The process reads the genesis hash once, in the background.
-  const total = () => proxy.calls.length - countOf(proxy.calls, 'getGenesisHash');
-  const requests = async (work: () => Promise<unknown>) => {
-    const before = total();
-    await work();
-    return total() - before;
-  };
-  const standing = (buyer: string) =>
-    served.call('GET', `/subscriber/plans/${plan.id}/standing`, { token: buyer });
-  const subscribe = (buyer: string) =>
-    served.call('POST', `/subscriber/plans/${plan.id}/subscribe`, { token: buyer });
+    const rents = () => countOf(proxy.calls, 'getMinimumBalanceForRentExemption');
+    // The process reads the genesis hash once, in the background.
+    const total = () => proxy.calls.length - countOf(proxy.calls, 'getGenesisHash');
+    const requests = async (work: () => Promise<unknown>) => {
+      const before = total();
+      await work();
+      return total() - before;
+    };
+    const standing = (buyer: string) =>
+      served.call('GET', `/subscriber/plans/${plan.id}/standing`, { token: buyer });
+    const subscribe = (buyer: string) =>
+      served.call('POST', `/subscriber/plans/${plan.id}/subscribe`, { token: buyer });
 
-  await standing(buyers[0]!);
-  t.equal(rents(), 4, 'one request for each length of an account');
-  for (const buyer of buyers.slice(0, 5))
-    t.equal(await requests(() => standing(buyer)), 1, 'one request for a standing');
-  for (const buyer of buyers.slice(0, 5)) {
-    const made = await requests(() => subscribe(buyer));
-    t.ok(made <= 2, `at most two requests to subscribe, not ${made}`);
-  }
-  const together = await requests(() => Promise.all(buyers.map(subscribe)));
-  t.ok(together <= 22, `twenty wallets at once make at most 22 requests, not ${together}`);
-  t.equal(rents(), 4, 'rent is read once');
-});
+    await standing(buyers[0]!);
+    t.equal(rents(), 4, 'one request for each length of an account');
+    for (const buyer of buyers.slice(0, 5))
+      t.equal(await requests(() => standing(buyer)), 1, 'one request for a standing');
+    for (const buyer of buyers.slice(0, 5)) {
+      const made = await requests(() => subscribe(buyer));
+      t.ok(made <= 2, `at most two requests to subscribe, not ${made}`);
+    }
+    const together = await requests(() => Promise.all(buyers.map(subscribe)));
+    t.ok(together <= 22, `twenty wallets at once make at most 22 requests, not ${together}`);
+    t.equal(rents(), 4, 'rent is read once');
+  },
+);
 
-void t.test("a wallet's request does not wait for those of others", async (t) => {
+void t.test('a wallet’s request to the chain does not wait for those of others', async (t) => {
   const server = await startRpcServer(emptyChain);
   t.teardown(() => server.close());
   const served = await startServe(t, { SOLANA_RPC_URL: server.url, SOLANA_SERVE_RATE: '2' });
@@ -172,7 +175,7 @@ async function plans(served: Served, count: number): Promise<string[]> {
   );
 }
 
-void t.test('callers take turns, each with its oldest request', async (t) => {
+void t.test('callers of the chain take turns, each with its oldest request', async (t) => {
   const { chain, server } = await sharedChain(t, emptyChain, 1);
   const read = (caller: string, addresses: readonly string[]) => {
     const answer = new Promise((resolve, reject) => {
@@ -196,74 +199,82 @@ void t.test('callers take turns, each with its oldest request', async (t) => {
   t.equal(addresses[1]!.length, 70, 'and one of the flood');
 });
 
-void t.test('networks take turns, and the wallets of a network share its turns', async (t) => {
-  const { chain, server } = await sharedChain(t, emptyChain, 1);
-  const read = (path: readonly string[], address: string) => {
-    const answer = new Promise((resolve, reject) => {
-      actingFor(
-        () => path,
-        () => void chain.getTransaction(address).then(resolve, reject),
-      );
-    });
-    answer.catch(() => undefined);
-    return answer;
-  };
-  const names: string[] = [];
-  const ask = (path: readonly string[], name: string) => {
-    names.push(name);
-    return read(path, name);
-  };
-  server.behave(({ method, params }) =>
-    method === 'getTransaction' ? (order.push(params[0] as string), null) : 1,
-  );
-  const order: string[] = [];
-  // A hundred wallets of one network, each with one request; then one of another network.
-  const flood = Array.from({ length: 100 }, (_, n) => ask(['flood', `wallet ${n}`], `flood ${n}`));
-  await flood[0];
-  const own = [ask(['honest', 'first'], 'honest 1'), ask(['honest', 'first'], 'honest 2')];
-  const neighbour = ask(['honest', 'second'], 'neighbour');
-  await Promise.all([...own, neighbour].map((each) => each.catch(() => undefined)));
-  const places = ['honest 1', 'neighbour', 'honest 2'].map((name) => order.indexOf(name));
-  const before = order.slice(0, places[0]).length;
-  t.ok(before <= 2, `${before} requests went before the first`);
-  t.same(
-    places.map((place) => place - places[0]!),
-    [0, 2, 4],
-    'every other turn is the network’s; its wallets share it',
-  );
-});
+void t.test(
+  'networks take turns at the chain, and the wallets of a network share its turns',
+  async (t) => {
+    const { chain, server } = await sharedChain(t, emptyChain, 1);
+    const read = (path: readonly string[], address: string) => {
+      const answer = new Promise((resolve, reject) => {
+        actingFor(
+          () => path,
+          () => void chain.getTransaction(address).then(resolve, reject),
+        );
+      });
+      answer.catch(() => undefined);
+      return answer;
+    };
+    const names: string[] = [];
+    const ask = (path: readonly string[], name: string) => {
+      names.push(name);
+      return read(path, name);
+    };
+    server.behave(({ method, params }) =>
+      method === 'getTransaction' ? (order.push(params[0] as string), null) : 1,
+    );
+    const order: string[] = [];
+    // A hundred wallets of one network, each with one request; then one of another network.
+    const flood = Array.from({ length: 100 }, (_, n) =>
+      ask(['flood', `wallet ${n}`], `flood ${n}`),
+    );
+    await flood[0];
+    const own = [ask(['honest', 'first'], 'honest 1'), ask(['honest', 'first'], 'honest 2')];
+    const neighbour = ask(['honest', 'second'], 'neighbour');
+    await Promise.all([...own, neighbour].map((each) => each.catch(() => undefined)));
+    const places = ['honest 1', 'neighbour', 'honest 2'].map((name) => order.indexOf(name));
+    const before = order.slice(0, places[0]).length;
+    t.ok(before <= 2, `${before} requests went before the first`);
+    t.same(
+      places.map((index) => index - places[0]!),
+      [0, 2, 4],
+      'every other turn is the network’s; its wallets share it',
+    );
+  },
+);
 
-void t.test('sends count against the rate, and callers take turns with them', async (t) => {
-  const times: { at: number; caller: string }[] = [];
-  const { chain } = await sharedChain(
-    t,
-    (...given) => {
-      const [{ method, params }] = given;
-      if (method !== 'sendTransaction') return emptyChain(...given);
-      const bytes = Buffer.from(params[0] as string, 'base64');
-      times.push({ at: performance.now(), caller: bytes.subarray(65).toString() });
-      return bs58.encode(bytes.subarray(1, 65));
-    },
-    10,
-  );
-  const send = (caller: string) =>
-    new Promise((resolve, reject) => {
-      const bytes = Buffer.concat([Buffer.from([1]), randomBytes(64), Buffer.from(caller)]);
-      actingFor(
-        () => [caller],
-        () => void chain.sendTransaction(bytes).then(resolve, reject),
-      );
-    });
-  const flood = Array.from({ length: 30 }, () => send('many'));
-  const reads = Array.from({ length: 5 }, () => chain.getTransaction(randomAddress()));
-  await send('one');
-  t.ok(times.filter(({ caller }) => caller === 'many').length < 20, 'one is not the last');
-  await Promise.all([...flood, ...reads.map((read) => read.catch(() => undefined))]);
-  const ms = times.at(-1)!.at - times[0]!.at;
-  t.ok(ms >= 2000, `31 sends and 5 reads took ${Math.round(ms)} ms`);
-});
+void t.test(
+  'sends count against the rate to the chain, and callers take turns with them',
+  async (t) => {
+    const times: { at: number; caller: string }[] = [];
+    const { chain } = await sharedChain(
+      t,
+      (...given) => {
+        const [{ method, params }] = given;
+        if (method !== 'sendTransaction') return emptyChain(...given);
+        const bytes = Buffer.from(params[0] as string, 'base64');
+        times.push({ at: performance.now(), caller: bytes.subarray(65).toString() });
+        return bs58.encode(bytes.subarray(1, 65));
+      },
+      10,
+    );
+    const send = (caller: string) =>
+      new Promise((resolve, reject) => {
+        const bytes = Buffer.concat([Buffer.from([1]), randomBytes(64), Buffer.from(caller)]);
+        actingFor(
+          () => [caller],
+          () => void chain.sendTransaction(bytes).then(resolve, reject),
+        );
+      });
+    const flood = Array.from({ length: 30 }, () => send('many'));
+    const reads = Array.from({ length: 5 }, () => chain.getTransaction(randomAddress()));
+    await send('one');
+    t.ok(times.filter(({ caller }) => caller === 'many').length < 20, 'one is not the last');
+    await Promise.all([...flood, ...reads.map((read) => read.catch(() => undefined))]);
+    const ms = times.at(-1)!.at - times[0]!.at;
+    t.ok(ms >= 2000, `31 sends and 5 reads took ${Math.round(ms)} ms`);
+  },
+);
 
-void t.test('requests that are sent together get their own accounts', async (t) => {
+void t.test('account requests that are combined return each caller its own accounts', async (t) => {
   const lamportsOf = (address: string) => address.charCodeAt(0) * 1000 + address.charCodeAt(1);
   const { chain, server } = await sharedChain(t, ({ params }) => ({
     context: { slot: 7 },
@@ -285,26 +296,29 @@ void t.test('requests that are sent together get their own accounts', async (t) 
   }
 });
 
-void t.test('a blockhash and a rent are shared, a failure is not kept', async (t) => {
-  let fails = true;
-  const { chain, server } = await sharedChain(t, (...given) =>
-    fails ? rpcError(-32602, 'refused') : emptyChain(...given),
-  );
-  await t.rejects(chain.getLatestBlockhash());
-  await t.rejects(chain.getMinimumBalanceForRentExemption(165));
-  fails = false;
-  server.calls.length = 0;
-  const hashes = await Promise.all(Array.from({ length: 9 }, () => chain.getLatestBlockhash()));
-  t.equal(new Set(hashes.map(({ blockhash }) => blockhash)).size, 1);
-  t.equal(countOf(server.calls, 'getLatestBlockhash'), 1);
-  // Another commitment is another blockhash.
-  await chain.getLatestBlockhash({ commitment: 'finalized' });
-  t.equal(countOf(server.calls, 'getLatestBlockhash'), 2);
-  for (let n = 0; n < 9; n += 1) await chain.getMinimumBalanceForRentExemption(165);
-  t.equal(countOf(server.calls, 'getMinimumBalanceForRentExemption'), 1);
-});
+void t.test(
+  'a blockhash and a rent are shared between callers, a failure is not kept',
+  async (t) => {
+    let fails = true;
+    const { chain, server } = await sharedChain(t, (...given) =>
+      fails ? rpcError(-32602, 'refused') : emptyChain(...given),
+    );
+    await t.rejects(chain.getLatestBlockhash());
+    await t.rejects(chain.getMinimumBalanceForRentExemption(165));
+    fails = false;
+    server.calls.length = 0;
+    const hashes = await Promise.all(Array.from({ length: 9 }, () => chain.getLatestBlockhash()));
+    t.equal(new Set(hashes.map(({ blockhash }) => blockhash)).size, 1);
+    t.equal(countOf(server.calls, 'getLatestBlockhash'), 1);
+    // Another commitment is another blockhash.
+    await chain.getLatestBlockhash({ commitment: 'finalized' });
+    t.equal(countOf(server.calls, 'getLatestBlockhash'), 2);
+    for (let n = 0; n < 9; n += 1) await chain.getMinimumBalanceForRentExemption(165);
+    t.equal(countOf(server.calls, 'getMinimumBalanceForRentExemption'), 1);
+  },
+);
 
-void t.test('a blockhash is read anew once the chain is past its last height', async (t) => {
+void t.test('a blockhash is read again once the chain is past its last height', async (t) => {
   let height = 1150;
   const { chain, server } = await sharedChain(t, (call, ...rest) =>
     call.method === 'getBlockHeight' ? height : emptyChain(call, ...rest),

@@ -144,7 +144,7 @@ void t.test(
 );
 
 void t.test(
-  'other wallets’ registrations with the same externalId neither remove access nor cost reads',
+  'registrations of other wallets with the same externalId neither remove access nor cost reads',
   async (t) => {
     const api = await testApi(t);
     const { sql } = api;

@@ -9,7 +9,7 @@ type Report = components['schemas']['Analytics'];
 
 const day = (n: number, hour = 12) => new Date(Date.UTC(2026, 0, n, hour));
 
-void t.test('every figure of a range and of each of its days', async (t) => {
+void t.test('analytics returns every figure of a range and of each of its days', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const { appId } = merchant;
@@ -24,7 +24,8 @@ void t.test('every figure of a range and of each of its days', async (t) => {
     status: 'cancelled',
     cancelledAt: new Date(Date.UTC(2025, 11, 20)),
   });
-  // In the range: a weekly one, and one that fails, is past due for two days and expires.
+  // In the range: a weekly subscription, and a subscription that fails, is past due for two days
+  // and expires.
   const starts = await put(weekly, day(2), { amount: '700', periodHours: 168 });
   const fails = await put(monthly, day(2), {
     status: 'expired',
@@ -143,56 +144,59 @@ type Movements = Record<
   string
 >;
 
-void t.test('what moved the recurring revenue: new, back, up, down and lost', async (t) => {
-  const api = await testApi(t);
-  const merchant = await api.merchant();
-  const { appId } = merchant;
-  const planId = await insertPlan(api.sql, merchant);
-  const put = (subscriberWallet: string, at: Date, fields: Record<string, unknown> = {}) =>
-    insertSubscription(
-      api.sql,
-      { appId, planId },
-      { subscriberWallet, createdAt: at, periodHours: 730, ...fields },
-    );
-  const replace = (id: string, replacedBy: string, replacedAt: Date) =>
-    api.sql`
+void t.test(
+  'analytics splits changes of recurring revenue into new, back, up, down and lost',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const { appId } = merchant;
+    const planId = await insertPlan(api.sql, merchant);
+    const put = (subscriberWallet: string, at: Date, fields: Record<string, unknown> = {}) =>
+      insertSubscription(
+        api.sql,
+        { appId, planId },
+        { subscriberWallet, createdAt: at, periodHours: 730, ...fields },
+      );
+    const replace = (id: string, replacedBy: string, replacedAt: Date) =>
+      api.sql`
       update subscriptions set replaced_by = ${replacedBy}, replaced_at = ${replacedAt},
         cancel_requested_at = ${replacedAt}, cancel_requested_by = 'subscriber' where id = ${id}`;
-  const cancelled = (cancelledAt: Date) => ({ status: 'cancelled', cancelledAt });
-  await put('back', day(1), { amount: '100', ...cancelled(day(2)) });
-  await put('back', day(4), { amount: '300' });
-  const small = await put('up', day(1), { amount: '1000' });
-  const large = await put('up', day(4), { amount: '5000', replaces: small });
-  await replace(small, large, day(4));
-  // Down at the end of what is paid: the new one begins when the old one ends.
-  const dear = await put('down', day(1), { amount: '9000' });
-  const cheap = await put('down', day(2), {
-    amount: '2000',
-    replaces: dear,
-    startsAt: day(5),
-  });
-  await replace(dear, cheap, day(5));
-  const { body } = await api.call<
-    Movements & { new: number; daily: (Movements & { new: number })[] }
-  >('GET', `/merchant/apps/${appId}/analytics?from=2026-01-01&to=2026-01-07`, {
-    token: merchant.key,
-  });
-  const { daily, ...whole } = body.data;
-  t.match(whole, { mrrBefore: '0', mrr: '7300', mrrNew: '10100', mrrChurn: '100', new: 4 });
-  t.match(whole, { mrrReactivation: '300', mrrExpansion: '4000', mrrContraction: '7000' });
-  t.match(daily[3], { mrrReactivation: '300', mrrExpansion: '4000', mrr: '14300' });
-  t.match(daily[4], { mrrContraction: '7000', mrr: '7300' });
-  for (const one of [whole, ...daily]) {
-    const [plus, less] = [
-      [one.mrrBefore, one.mrrNew, one.mrrReactivation, one.mrrExpansion],
-      [one.mrrContraction, one.mrrChurn],
-    ].map((list) => list.reduce((sum, each) => sum + BigInt(each), 0n));
-    t.equal(plus! - less!, BigInt(one.mrr));
-  }
-});
+    const cancelled = (cancelledAt: Date) => ({ status: 'cancelled', cancelledAt });
+    await put('back', day(1), { amount: '100', ...cancelled(day(2)) });
+    await put('back', day(4), { amount: '300' });
+    const small = await put('up', day(1), { amount: '1000' });
+    const large = await put('up', day(4), { amount: '5000', replaces: small });
+    await replace(small, large, day(4));
+    // A downgrade at the end of the paid time: the new subscription begins when the old one ends.
+    const dear = await put('down', day(1), { amount: '9000' });
+    const cheap = await put('down', day(2), {
+      amount: '2000',
+      replaces: dear,
+      startsAt: day(5),
+    });
+    await replace(dear, cheap, day(5));
+    const { body } = await api.call<
+      Movements & { new: number; daily: (Movements & { new: number })[] }
+    >('GET', `/merchant/apps/${appId}/analytics?from=2026-01-01&to=2026-01-07`, {
+      token: merchant.key,
+    });
+    const { daily, ...whole } = body.data;
+    t.match(whole, { mrrBefore: '0', mrr: '7300', mrrNew: '10100', mrrChurn: '100', new: 4 });
+    t.match(whole, { mrrReactivation: '300', mrrExpansion: '4000', mrrContraction: '7000' });
+    t.match(daily[3], { mrrReactivation: '300', mrrExpansion: '4000', mrr: '14300' });
+    t.match(daily[4], { mrrContraction: '7000', mrr: '7300' });
+    for (const one of [whole, ...daily]) {
+      const [plus, less] = [
+        [one.mrrBefore, one.mrrNew, one.mrrReactivation, one.mrrExpansion],
+        [one.mrrContraction, one.mrrChurn],
+      ].map((list) => list.reduce((sum, each) => sum + BigInt(each), 0n));
+      t.equal(plus! - less!, BigInt(one.mrr));
+    }
+  },
+);
 
 void t.test(
-  'the sums agree with the transactions and the states with the subscriptions, on random rows and odd ranges',
+  'analytics agrees with transactions and subscriptions on random rows and ranges',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -280,7 +284,7 @@ void t.test(
   },
 );
 
-void t.test('for a range until now the states equal those of the lists', async (t) => {
+void t.test('the states in a range until now equal those of the lists', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const planId = await insertPlan(api.sql, merchant);
@@ -300,7 +304,7 @@ void t.test('for a range until now the states equal those of the lists', async (
   t.match(body.data.daily.at(-1), { active: 1, pastDue: 0 });
 });
 
-void t.test('later writes to an ended subscription do not move its end', async (t) => {
+void t.test('later writes to an ended subscription do not move its end in analytics', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const planId = await insertPlan(api.sql, merchant);
@@ -330,7 +334,7 @@ void t.test('later writes to an ended subscription do not move its end', async (
 });
 
 void t.test(
-  'a subscription that was past due before the range begins is past due until it is paid',
+  'a subscription that was past due before the range counts as past due until it is paid',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -363,7 +367,7 @@ void t.test(
 );
 
 void t.test(
-  'the default is the last 30 days; an app without anything has zeros and nulls',
+  'the default range is 30 days, and an app without data has zeros and nulls',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -396,52 +400,55 @@ void t.test(
   },
 );
 
-void t.test('what the service paid for the sponsored transactions of an app', async (t) => {
-  const api = await testApi(t);
-  const merchant = await api.merchant();
-  const [plan, other] = [
-    await insertPlan(api.sql, merchant),
-    await insertPlan(api.sql, await api.merchant()),
-  ];
-  const put = async (planId: string, fields: Record<string, unknown>) => {
-    const [{ id }] = await api.sql<[{ id: string }]>`
+void t.test(
+  'analytics sums the network fees and rent of the app’s sponsored transactions',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const [plan, other] = [
+      await insertPlan(api.sql, merchant),
+      await insertPlan(api.sql, await api.merchant()),
+    ];
+    const put = async (planId: string, fields: Record<string, unknown>) => {
+      const [{ id }] = await api.sql<[{ id: string }]>`
       insert into transactions (signature, last_valid_block_height, state)
       values (${randomBytes(64)}, 1, 'landed')
       returning id`;
-    const row = {
-      offerId: randomUUID(),
-      purpose: 'subscribe',
-      wallet: 'W',
-      address: '',
-      sponsor: 'K',
-      planId,
-      transactionId: id,
-      state: 'landed',
-      fee: '12000',
-      createdAt: day(5),
-      endedAt: day(5, 13),
-      ...fields,
+      const row = {
+        offerId: randomUUID(),
+        purpose: 'subscribe',
+        wallet: 'W',
+        address: '',
+        sponsor: 'K',
+        planId,
+        transactionId: id,
+        state: 'landed',
+        fee: '12000',
+        createdAt: day(5),
+        endedAt: day(5, 13),
+        ...fields,
+      };
+      await api.sql`insert into sponsorships ${api.sql(row)}`;
     };
-    await api.sql`insert into sponsorships ${api.sql(row)}`;
-  };
-  const rent = { authorityRent: '1000', subscriptionRent: '500' };
-  await put(plan, rent);
-  await put(plan, { ...rent, subscriptionReturnedAt: day(20) });
-  await put(plan, { purpose: 'cancel', fee: '11000' });
-  await put(plan, { state: 'failed', reason: 'it failed' });
-  await put(plan, { ...rent, createdAt: day(15), endedAt: day(15) });
-  await put(other, rent);
-  const { body } = await api.call<{ sponsored: unknown }>(
-    'GET',
-    `/merchant/apps/${merchant.appId}/analytics?from=2026-01-01T00:00:00Z&to=2026-01-10T00:00:00Z`,
-    { token: merchant.token },
-  );
-  t.match(body.data.sponsored, {
-    subscriptions: 2,
-    transactions: 3,
-    failed: 1,
-    lamportsFees: '47000',
-    lamportsRent: '3000',
-    lamportsReturned: '500',
-  });
-});
+    const rent = { authorityRent: '1000', subscriptionRent: '500' };
+    await put(plan, rent);
+    await put(plan, { ...rent, subscriptionReturnedAt: day(20) });
+    await put(plan, { purpose: 'cancel', fee: '11000' });
+    await put(plan, { state: 'failed', reason: 'it failed' });
+    await put(plan, { ...rent, createdAt: day(15), endedAt: day(15) });
+    await put(other, rent);
+    const { body } = await api.call<{ sponsored: unknown }>(
+      'GET',
+      `/merchant/apps/${merchant.appId}/analytics?from=2026-01-01T00:00:00Z&to=2026-01-10T00:00:00Z`,
+      { token: merchant.token },
+    );
+    t.match(body.data.sponsored, {
+      subscriptions: 2,
+      transactions: 3,
+      failed: 1,
+      lamportsFees: '47000',
+      lamportsRent: '3000',
+      lamportsReturned: '500',
+    });
+  },
+);

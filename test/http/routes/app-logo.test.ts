@@ -29,7 +29,7 @@ async function shop(t: Parameters<typeof testApi>[0]) {
 const served = async ({ api }: { api: Awaited<ReturnType<typeof testApi>> }, url: string) =>
   api.app.inject(url.replace(publicUrl, ''));
 
-void t.test('a logo is served as it was sent, until it is replaced or deleted', async (t) => {
+void t.test('a logo is served unchanged until it is replaced or deleted', async (t) => {
   const own = await shop(t);
   const { api, appId, key } = own;
   const planId = await insertPlan(api.sql, own);
@@ -70,61 +70,70 @@ void t.test('a logo is served as it was sent, until it is replaced or deleted', 
   t.equal((await api.call('DELETE', own.path, { token: key })).status, 200, 'without one');
 });
 
-void t.test('what is no whole image, is too large or is another type is refused', async (t) => {
-  const own = await shop(t);
-  const good = png(64);
-  const damaged = Buffer.from(good);
-  damaged[45] = (damaged[45] ?? 0) ^ 1;
-  const lossy = riff(['VP8 ', webpData.lossy]);
-  const page = '<script>alert(1)</script>';
-  const refusals: [string, Buffer | string, string][] = [
-    ['a page', page, 'image/png'],
-    [
-      'a page with the signature of PNG',
-      Buffer.concat([good.subarray(0, 8), Buffer.from(page)]),
-      'image/png',
-    ],
-    ['cut off', good.subarray(0, -20), 'image/png'],
-    ['damaged', damaged, 'image/png'],
-    ['a page behind it', Buffer.concat([good, Buffer.from(page)]), 'image/png'],
-    ['WebP named PNG', lossy, 'image/png'],
-    ['PNG named WebP', good, 'image/webp'],
-    ['WebP cut off', lossy.subarray(0, 40), 'image/webp'],
-    ['WebP of noise', Buffer.concat([lossy.subarray(0, 30), deflateSync(good)]), 'image/webp'],
-    ['too many pixels', png(1025, 1), 'image/png'],
-    ['WebP with too many pixels', riff(['VP8L', webpData.wide]), 'image/webp'],
-    ['empty', '', 'image/png'],
-  ];
-  for (const [name, image, type] of refusals) {
-    const answer: Answer<App> = await own.store(image, type);
-    t.match(answer, { status: 400, body: { error: { code: 'VALIDATION_ERROR' } } }, name);
-  }
-  for (const type of ['image/svg+xml', 'image/gif', 'application/json', 'text/html', 'image/pngx'])
-    t.match(
-      await own.store(good, type),
-      { status: 400, body: { error: { details: [{ path: 'content-type' }] } } },
-      type,
-    );
-  const large = png(140, 118, { noise: true });
-  t.ok(large.length > LIMIT, 'larger than the limit');
-  t.match(await own.store(large, 'image/png'), {
-    status: 400,
-    body: { error: { message: /64 KiB/ } },
-  });
-  const { data } = (
-    await own.api.call<App>('GET', `/merchant/apps/${own.appId}`, { token: own.key })
-  ).body;
-  t.equal(data.logoUrl, null, 'nothing was stored');
-});
+void t.test(
+  'a file that is no complete image, too large or of another type is refused',
+  async (t) => {
+    const own = await shop(t);
+    const good = png(64);
+    const damaged = Buffer.from(good);
+    damaged[45] = (damaged[45] ?? 0) ^ 1;
+    const lossy = riff(['VP8 ', webpData.lossy]);
+    const page = '<script>alert(1)</script>';
+    const refusals: [string, Buffer | string, string][] = [
+      ['a page', page, 'image/png'],
+      [
+        'a page with the signature of PNG',
+        Buffer.concat([good.subarray(0, 8), Buffer.from(page)]),
+        'image/png',
+      ],
+      ['cut off', good.subarray(0, -20), 'image/png'],
+      ['damaged', damaged, 'image/png'],
+      ['a page behind it', Buffer.concat([good, Buffer.from(page)]), 'image/png'],
+      ['WebP named PNG', lossy, 'image/png'],
+      ['PNG named WebP', good, 'image/webp'],
+      ['WebP cut off', lossy.subarray(0, 40), 'image/webp'],
+      ['WebP of noise', Buffer.concat([lossy.subarray(0, 30), deflateSync(good)]), 'image/webp'],
+      ['too many pixels', png(1025, 1), 'image/png'],
+      ['WebP with too many pixels', riff(['VP8L', webpData.wide]), 'image/webp'],
+      ['empty', '', 'image/png'],
+    ];
+    for (const [name, image, type] of refusals) {
+      const answer: Answer<App> = await own.store(image, type);
+      t.match(answer, { status: 400, body: { error: { code: 'VALIDATION_ERROR' } } }, name);
+    }
+    for (const type of [
+      'image/svg+xml',
+      'image/gif',
+      'application/json',
+      'text/html',
+      'image/pngx',
+    ])
+      t.match(
+        await own.store(good, type),
+        { status: 400, body: { error: { details: [{ path: 'content-type' }] } } },
+        type,
+      );
+    const large = png(140, 118, { noise: true });
+    t.ok(large.length > LIMIT, 'larger than the limit');
+    t.match(await own.store(large, 'image/png'), {
+      status: 400,
+      body: { error: { message: /64 KiB/ } },
+    });
+    const { data } = (
+      await own.api.call<App>('GET', `/merchant/apps/${own.appId}`, { token: own.key })
+    ).body;
+    t.equal(data.logoUrl, null, 'nothing was stored');
+  },
+);
 
-void t.test('whose app it is is checked before the image', async (t) => {
+void t.test('the owner of the app is checked before the image', async (t) => {
   const own = await shop(t);
   const other = await own.api.merchant();
   t.equal((await own.store('no image', 'image/png', { token: other.key })).status, 403);
   t.equal((await own.store('no image', 'image/png')).status, 400);
 });
 
-void t.test('only the app’s merchant stores and deletes its logo', async (t) => {
+void t.test('only the app’s merchant can store and delete its logo', async (t) => {
   const own = await shop(t);
   const other = await own.api.merchant();
   const { token } = await own.api.signIn('subscriber');

@@ -31,7 +31,7 @@ async function shop(t: Test, respond: Answer, config = open) {
   return { api, receiver, origin, change, prove, ...merchant };
 }
 
-void t.test('a website that names the app is proven, until it is another one', async (t) => {
+void t.test('a website that names the app is verified until it is changed', async (t) => {
   let ids: unknown;
   const own = await shop(t, (response) => response.end(JSON.stringify({ appId: ids })));
   const planId = await insertPlan(own.api.sql, own);
@@ -57,7 +57,7 @@ void t.test('a website that names the app is proven, until it is another one', a
   t.match(await own.prove(), { status: 409, body: { error: { message: /no websiteUrl/ } } });
 });
 
-void t.test('any other answer proves nothing, and the refusal says why', async (t) => {
+void t.test('any other response verifies nothing, and the refusal gives the reason', async (t) => {
   let respond: Answer = (response) => response.end();
   const own = await shop(t, (...given) => respond(...given));
   const body =
@@ -88,16 +88,19 @@ void t.test('any other answer proves nothing, and the refusal says why', async (
   }
 });
 
-void t.test('the address rules of webhooks hold, and the app must be one’s own', async (t) => {
-  const own = await shop(t, (response) => response.end(), { ...open, webhookGuard: true });
-  t.match(await own.prove(), { status: 409, body: { error: { message: /blocked/ } } });
-  t.equal(own.receiver.requests.length, 0);
-  const other = await own.api.merchant();
-  const path = `/merchant/apps/${own.appId}/website/verify`;
-  t.equal((await own.api.call('POST', path, { token: other.key })).status, 403);
-});
+void t.test(
+  'a website check obeys the address rules of webhooks and needs the app’s merchant',
+  async (t) => {
+    const own = await shop(t, (response) => response.end(), { ...open, webhookGuard: true });
+    t.match(await own.prove(), { status: 409, body: { error: { message: /blocked/ } } });
+    t.equal(own.receiver.requests.length, 0);
+    const other = await own.api.merchant();
+    const path = `/merchant/apps/${own.appId}/website/verify`;
+    t.equal((await own.api.call('POST', path, { token: other.key })).status, 403);
+  },
+);
 
-void t.test('in production only https proves a website', async (t) => {
+void t.test('in production only an https website can be verified', async (t) => {
   const api = await testApi(t, { environment: 'production' });
   const { token } = await api.signIn('merchant');
   const body = { name: 'Coffee', websiteUrl: 'http://coffee.example' };

@@ -72,7 +72,7 @@ void t.test('closing the last subscription of a wallet revokes its approval', as
 });
 
 void t.test(
-  'an approval stays while another account uses it, a new one too, or while their number is unknown',
+  'an approval stays while another account uses it or their number is unknown',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();
@@ -104,7 +104,7 @@ void t.test(
 );
 
 void t.test(
-  'another program’s approval of 50 USDC is named by standing and by warnings before it is replaced',
+  'standing and warnings name another program’s approval before it is replaced',
   async (t) => {
     const api = await chainApi(t);
     const plan = await api.publishedPlan(await api.merchant());
@@ -131,7 +131,7 @@ void t.test(
 );
 
 void t.test(
-  'a wallet revokes its approval; closing the authority too is its explicit choice',
+  'a wallet can revoke its approval, and close the authority only on explicit request',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();

@@ -31,7 +31,7 @@ const unauthorized = {
 };
 
 void t.test(
-  'the message is a Sign-In With Solana text that names domain, address, role, nonce and times',
+  'the sign-in message is a Sign-In With Solana text with domain, address, role, nonce and times',
   async (t) => {
     const api = await testApi(t);
     const wallet = generateKeypair().address;
@@ -53,7 +53,7 @@ void t.test(
 );
 
 void t.test(
-  'an address without a key is told that it cannot sign in, and what it can do',
+  'an address without a key gets an error that says it cannot sign in, and what it can do',
   async (t) => {
     const api = await testApi(t);
     // The vault of a multisig is derived from a program, as a token account is.
@@ -127,7 +127,7 @@ void t.test(
   },
 );
 
-void t.test('a nonce works once, even when many verify at the same instant', async (t) => {
+void t.test('a nonce works once, even when many requests verify it at the same time', async (t) => {
   const api = await testApi(t);
   const keypair = generateKeypair();
   const wallet = keypair.address;

@@ -57,7 +57,7 @@ const send = (api: ChainApi, { token, transaction }: { token: string; transactio
   api.call<Relayed>('POST', '/subscriber/transactions', { token, body: { transaction } });
 
 void t.test(
-  'a session leads to a subscription with its ids, and shows it; a repeated request gets the same response',
+  'a session leads to a subscription with its ids; a repeated request gets the same response',
   async (t) => {
     const { api, plan, session, read } = await stage(t);
     const ids = { externalId: 'customer-1', metadata: { order_id: '7' } };
@@ -103,7 +103,7 @@ void t.test('an app’s sessions are listed newest first, page by page', async (
 });
 
 void t.test(
-  'the first of two wallets to send owns a session, and no transaction of the other is sent',
+  'the first of two wallets to send owns a session, and the other’s transaction is not sent',
   async (t) => {
     const { api, plan, session, read } = await stage(t);
     const { id } = await session();
@@ -130,7 +130,7 @@ void t.test(
 );
 
 void t.test(
-  'an expired, foreign or unknown session gives no transaction; one begun in time is registered',
+  'an expired, foreign or unknown session gives no transaction; one started in time is registered',
   async (t) => {
     const { api, merchant, plan, session, read } = await stage(t);
     const other = await api.publishedPlan(merchant);
@@ -159,7 +159,7 @@ void t.test(
 );
 
 void t.test(
-  'a subscription that landed after its page closed is registered with its session, which alone sets ids',
+  'a subscription that landed after its page closed is registered with its session’s ids',
   async (t) => {
     const { api, merchant, plan, session, read } = await stage(t);
     const { id } = await session({ externalId: 'customer-2' });
@@ -244,7 +244,7 @@ void t.test(
 );
 
 void t.test(
-  'a session needs an active plan of the app, and is made once for one Idempotency-Key',
+  'a session needs an active plan of the app, and one Idempotency-Key creates one session',
   async (t) => {
     const api = await testApi(t);
     const [merchant, other] = [await api.merchant(), await api.merchant()];

@@ -63,7 +63,7 @@ const get = (path: string, token = mine.key) =>
     .then(({ status, body }) => ({ status, data: body.data }));
 const ids = async (path: string) => ((await get(path)).data as Row[]).map(({ id }) => id);
 
-void t.test('the sums of a customer are those of its lists', async (t) => {
+void t.test('the sums of a customer equal those of its lists', async (t) => {
   t.same((await get(`${app}/customer?externalId=alice`)).data, {
     externalIds: ['alice'],
     wallets: [wallet, second].sort(),

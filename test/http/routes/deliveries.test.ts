@@ -61,7 +61,7 @@ void t.test(
   },
 );
 
-void t.test('deliveries are filtered by the answer of the last attempt', async (t) => {
+void t.test('deliveries are filtered by the response to the last attempt', async (t) => {
   const api = await testApi(t);
   const { key, app, path, subscription } = await hooked(api);
   const queued = async () => (await insertEvent(api.sql, subscription)).deliveryId!;
@@ -103,7 +103,7 @@ void t.test('deliveries are filtered by the answer of the last attempt', async (
   t.equal((await api.call('GET', `${path}?httpStatus=6xx`, { token: key })).status, 400);
 });
 
-void t.test('what fails in an app is told in one answer', async (t) => {
+void t.test('one response lists everything in an app that needs attention', async (t) => {
   const api = await testApi(t);
   const { key, app, appId, subscription } = await hooked(api);
   interface Attention {
@@ -133,7 +133,7 @@ void t.test('what fails in an app is told in one answer', async (t) => {
   t.equal((await api.call('GET', `${app}/attention`, { token: other.key })).status, 403);
 });
 
-void t.test('a delivery shows its attempts, with answers of any bytes', async (t) => {
+void t.test('a delivery shows its attempts, with responses of any bytes', async (t) => {
   const api = await testApi(t);
   const { key, path, subscription } = await hooked(api);
   const { deliveryId } = await insertEvent(api.sql, subscription);
@@ -204,7 +204,7 @@ void t.test('replay queues the same event again as a new delivery', async (t) =>
 });
 
 void t.test(
-  'the event log shows the exact payload, of an app without an endpoint too',
+  'the event log shows the exact payload, also in an app without an endpoint',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

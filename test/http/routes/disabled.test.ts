@@ -43,7 +43,7 @@ async function replayAll({ sql }: TestApi): Promise<void> {
 }
 
 void t.test(
-  'a disabled endpoint gets nothing, its events are kept, and enabling it queues exactly what it missed',
+  'a disabled endpoint gets nothing, and enabling it queues exactly the events it missed',
   async (t) => {
     const { api, token, appId, subscriptionId, endpoint, webhooks, patch, counts } = await stage(t);
     const { sql } = api;
@@ -132,7 +132,7 @@ void t.test(
 );
 
 void t.test(
-  'the next endpoint of an app gets what a disabled and deleted one had pending',
+  'the next endpoint of an app gets the pending deliveries of a disabled and deleted one',
   async (t) => {
     const { api, token, subscriptionId, endpoint, webhooks, create, patch, counts } =
       await stage(t);
@@ -145,7 +145,7 @@ void t.test(
 );
 
 void t.test(
-  'a delivery on its way while its endpoint is disabled is cancelled when it fails, and queued again afterwards',
+  'a delivery in flight while its endpoint is disabled is cancelled, and queued again afterwards',
   async (t) => {
     let answer: () => void = () => undefined;
     const receiver = await startReceiver(t, (response) => {
@@ -169,7 +169,7 @@ void t.test(
 );
 
 void t.test(
-  'ENDPOINT_DISABLE_DAYS of nothing but failures disable an endpoint; enabling it starts anew',
+  'an endpoint that only fails for ENDPOINT_DISABLE_DAYS is disabled; enabling it restarts the count',
   async (t) => {
     const { api, endpoint, patch, token, webhooks } = await stage(t);
     const { sql } = api;

@@ -84,7 +84,7 @@ void t.test(
   },
 );
 
-void t.test('a checkout session gives its discount to the subscription', async (t) => {
+void t.test('a subscription gets the discount of its checkout session', async (t) => {
   const api = await chainApi(t);
   const merchant = await api.merchant();
   const plan = await api.publishedPlan(merchant);
@@ -127,7 +127,7 @@ void t.test('a checkout session gives its discount to the subscription', async (
 });
 
 void t.test(
-  'where the plan ends inside the next period, nextAmount is for the part before its end',
+  'if the plan ends inside the next period, nextAmount is for the part before its end',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

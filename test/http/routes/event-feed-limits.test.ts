@@ -20,44 +20,47 @@ void t.test('at most 4 requests of a merchant wait for events concurrently', asy
   t.same(statuses, [200, 200, 200, 200, 429], 'those that wait are answered when serve stops');
 });
 
-void t.test('a client that goes before its request is identified takes no place', async (t) => {
-  const api = await testApi(t);
-  await api.app.listen({ host: '127.0.0.1', port: 0 });
-  const { port } = api.app.server.address() as AddressInfo;
-  const [merchant, other] = [await api.merchant(), await api.merchant()];
-  const urlOf = async ({ appId, key: token }: typeof merchant) => {
-    const path = `/merchant/apps/${appId}/events/next`;
-    const start = await api.call<{ cursor: string }>('GET', path, { token });
-    return `${path}?wait=15&after=${encodeURIComponent(start.body.data.cursor)}`;
-  };
-  const [url, otherUrl] = [await urlOf(merchant), await urlOf(other)];
-  const clients = Array.from({ length: 4 }, () => connect(port, '127.0.0.1'));
-  await Promise.all(clients.map((client) => once(client, 'connect')));
-  await api.sql.begin(async (tx) => {
-    await tx`lock table api_keys in access exclusive mode`;
-    for (const client of clients)
-      client.write(
-        `GET ${url} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${merchant.key}\r\n\r\n`,
-      );
-    const waiting = () => tx`select from pg_locks where not granted`;
-    while ((await waiting()).length === 0) await pause(10);
-    for (const client of clients) client.destroy();
-    const open = () =>
-      new Promise<number>((resolve) => {
-        api.app.server.getConnections((_, count) => resolve(count));
-      });
-    while ((await open()) > 0) await pause(10);
-  });
-  const clock = api.call('GET', otherUrl, { token: other.key }).then(() => 'late');
-  const probe = async () =>
-    (await api.call('GET', url.replace('wait=15', 'wait=1'), { token: merchant.key })).status;
-  const allFree = async () => {
-    const free = async () =>
-      (await Promise.all([probe(), probe(), probe(), probe()])).every((status) => status === 200);
-    while (!(await free())) await pause(200);
-    return 'free';
-  };
-  t.equal(await Promise.race([allFree(), clock]), 'free');
-  await api.app.close();
-  await clock;
-});
+void t.test(
+  'a client that disconnects before its request is identified uses no place',
+  async (t) => {
+    const api = await testApi(t);
+    await api.app.listen({ host: '127.0.0.1', port: 0 });
+    const { port } = api.app.server.address() as AddressInfo;
+    const [merchant, other] = [await api.merchant(), await api.merchant()];
+    const urlOf = async ({ appId, key: token }: typeof merchant) => {
+      const path = `/merchant/apps/${appId}/events/next`;
+      const start = await api.call<{ cursor: string }>('GET', path, { token });
+      return `${path}?wait=15&after=${encodeURIComponent(start.body.data.cursor)}`;
+    };
+    const [url, otherUrl] = [await urlOf(merchant), await urlOf(other)];
+    const clients = Array.from({ length: 4 }, () => connect(port, '127.0.0.1'));
+    await Promise.all(clients.map((client) => once(client, 'connect')));
+    await api.sql.begin(async (tx) => {
+      await tx`lock table api_keys in access exclusive mode`;
+      for (const client of clients)
+        client.write(
+          `GET ${url} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${merchant.key}\r\n\r\n`,
+        );
+      const waiting = () => tx`select from pg_locks where not granted`;
+      while ((await waiting()).length === 0) await pause(10);
+      for (const client of clients) client.destroy();
+      const open = () =>
+        new Promise<number>((resolve) => {
+          api.app.server.getConnections((_, count) => resolve(count));
+        });
+      while ((await open()) > 0) await pause(10);
+    });
+    const clock = api.call('GET', otherUrl, { token: other.key }).then(() => 'late');
+    const probe = async () =>
+      (await api.call('GET', url.replace('wait=15', 'wait=1'), { token: merchant.key })).status;
+    const allFree = async () => {
+      const free = async () =>
+        (await Promise.all([probe(), probe(), probe(), probe()])).every((status) => status === 200);
+      while (!(await free())) await pause(200);
+      return 'free';
+    };
+    t.equal(await Promise.race([allFree(), clock]), 'free');
+    await api.app.close();
+    await clock;
+  },
+);

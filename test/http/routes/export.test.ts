@@ -58,7 +58,7 @@ void t.test(
   },
 );
 
-void t.test('cells are quoted as RFC 4180 says, and formulas are made harmless', async (t) => {
+void t.test('cells are quoted as in RFC 4180, and formulas are escaped', async (t) => {
   const api = await testApi(t);
   const merchant = await pro(api);
   const names = [
@@ -96,7 +96,7 @@ void t.test('cells are quoted as RFC 4180 says, and formulas are made harmless',
   t.match(lines[0], /^[0-9a-f-]{36},2026-01-01T00:00:00\.000Z,succeeded,10000000,100000,9900000,/);
 });
 
-void t.test('with bom=1 it begins with a byte order mark, for spreadsheets', async (t) => {
+void t.test('with bom=1 the export begins with a byte order mark, for spreadsheets', async (t) => {
   const api = await testApi(t);
   const { key: token, path } = await pro(api);
   t.equal((await api.call('GET', `${path}?bom=1`, { token })).text, `\uFEFF${header}\r\n`);
@@ -195,7 +195,7 @@ async function quiet(count: () => number): Promise<number> {
   }
 }
 
-void t.test('a part of a name after a semicolon is made harmless as well', async (t) => {
+void t.test('a part of a name after a semicolon is escaped as well', async (t) => {
   const api = await testApi(t);
   const merchant = await pro(api);
   const planId = await insertPlan(api.sql, merchant);
@@ -207,7 +207,7 @@ void t.test('a part of a name after a semicolon is made harmless as well', async
 });
 
 void t.test(
-  'a client that leaves while its app is read keeps no place: the next export is answered',
+  'a client that disconnects while its app is read does not block the next export',
   async (t) => {
     const api = await testApi(t);
     const merchant = await pro(api);

@@ -155,7 +155,7 @@ const sumOf = (rows: readonly Transaction[]): Money =>
     .reduce(add, nothing);
 
 void t.test(
-  'list, export and analytics show the transferred amounts, with trials, discounts, pauses and refunds',
+  'list, export and analytics show the transferred amounts for all kinds of payments',
   async (t) => {
     const api = await testApi(t);
     let refunded = 0;
@@ -170,7 +170,7 @@ void t.test(
       return lines.map(
         (line) =>
           Object.fromEntries(
-            line.split(',').map((cell, place) => [names[place], cell]),
+            line.split(',').map((cell, index) => [names[index], cell]),
           ) as Transaction,
       );
     };
@@ -213,8 +213,8 @@ void t.test(
             (a, b) => a - b,
           );
           let sum = nothing;
-          for (const [place, hours] of bounds.entries()) {
-            const next = bounds[place + 1];
+          for (const [index, hours] of bounds.entries()) {
+            const next = bounds[index + 1];
             if (next === undefined) break;
             const from = new Date(first.getTime() + hours * HOUR_MS);
             const to = new Date(first.getTime() + next * HOUR_MS);
@@ -228,7 +228,7 @@ void t.test(
             assert.deepEqual(body.data.daily.map(moneyOf).reduce(add, nothing), whole, 'its days');
             sum = add(sum, whole);
             // Each life has a plan of its own.
-            if (place > 0) continue;
+            if (index > 0) continue;
             const plans = await api.sql<{ id: string }[]>`
               select id from plans where app_id = ${app.appId}`;
             const parts = await Promise.all(

@@ -21,7 +21,7 @@ async function scene(t: Parameters<typeof chainApi>[0]) {
   return { api, merchant, plan, subscribe, standing };
 }
 
-void t.test('a frozen wallet is told before it signs', async (t) => {
+void t.test('a frozen wallet gets an error before it signs', async (t) => {
   const { api, merchant, plan, subscribe, standing } = await scene(t);
   const buyer = await api.signIn('subscriber', api.funded());
   const { token } = buyer;
@@ -89,24 +89,27 @@ void t.test('a refund to or from a frozen account is CONFLICT', async (t) => {
   t.equal((await api.sql`select 1 from refunds`).length, 1, 'refusals store none');
 });
 
-void t.test('a plan whose payments cannot be collected stops selling and says why', async (t) => {
-  const { api, merchant, plan, subscribe, standing } = await scene(t);
-  const buyer = await api.signIn('subscriber', api.funded());
-  t.match(await standing(buyer), { planOpen: true, planBlocked: null });
-  await freeze(api, merchant.wallet);
-  t.match(await standing(buyer), { planOpen: false, planBlocked: 'receiver_frozen' });
-  const refused = { status: 409, body: { error: { message: /receiver_frozen/ } } };
-  t.match(await subscribe(buyer), refused, 'before a keeper has found out');
-  await freeze(api, merchant.wallet, 'initialized');
-  t.equal((await subscribe(buyer)).status, 200);
+void t.test(
+  'a plan whose payments cannot be collected accepts no subscriber and says why',
+  async (t) => {
+    const { api, merchant, plan, subscribe, standing } = await scene(t);
+    const buyer = await api.signIn('subscriber', api.funded());
+    t.match(await standing(buyer), { planOpen: true, planBlocked: null });
+    await freeze(api, merchant.wallet);
+    t.match(await standing(buyer), { planOpen: false, planBlocked: 'receiver_frozen' });
+    const refused = { status: 409, body: { error: { message: /receiver_frozen/ } } };
+    t.match(await subscribe(buyer), refused, 'before a keeper has found out');
+    await freeze(api, merchant.wallet, 'initialized');
+    t.equal((await subscribe(buyer)).status, 200);
 
-  const blocked = async () =>
-    (await api.call<{ blocked: boolean }>('GET', `/plans/${plan.id}`)).body.data.blocked;
-  t.equal(await blocked(), false);
-  await api.sql`update plans set collection_blocked_reason = 'receiver_frozen'`;
-  t.equal(await blocked(), true);
-  t.match(await standing(buyer), { planOpen: false, planBlocked: 'receiver_frozen' });
-  t.match(await subscribe(buyer), refused);
-  await api.sql`update plans set collection_blocked_reason = null`;
-  t.equal((await subscribe(buyer)).status, 200);
-});
+    const blocked = async () =>
+      (await api.call<{ blocked: boolean }>('GET', `/plans/${plan.id}`)).body.data.blocked;
+    t.equal(await blocked(), false);
+    await api.sql`update plans set collection_blocked_reason = 'receiver_frozen'`;
+    t.equal(await blocked(), true);
+    t.match(await standing(buyer), { planOpen: false, planBlocked: 'receiver_frozen' });
+    t.match(await subscribe(buyer), refused);
+    await api.sql`update plans set collection_blocked_reason = null`;
+    t.equal((await subscribe(buyer)).status, 200);
+  },
+);

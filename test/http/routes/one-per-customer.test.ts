@@ -94,7 +94,7 @@ void t.test(
 
 const elsewhere = { status: 409, body: { error: { message: /Try again in about a minute/ } } };
 
-void t.test('an offer that was only asked for reserves no customer', async (t) => {
+void t.test('an offer that was not signed reserves no customer', async (t) => {
   const { session, buyer, offer, buy } = await scene(t);
   const [one, two] = [await buyer(), await buyer()];
   const [own, other] = [(await session()).body.data, (await session()).body.data];
@@ -105,7 +105,7 @@ void t.test('an offer that was only asked for reserves no customer', async (t) =
 });
 
 void t.test(
-  'a transaction that a wallet sends itself reserves the customer until it is dead or offered anew',
+  'a transaction that a wallet sends itself reserves the customer until it is dead or offered again',
   async (t) => {
     const { session, buyer, offer, api } = await scene(t);
     const [one, two] = [await buyer(), await buyer()];
@@ -155,7 +155,7 @@ void t.test(
 );
 
 void t.test(
-  'the relay reserves the customer when it takes a signed transaction; of two at once it sends one',
+  'the relay reserves the customer when it takes a transaction, and sends one of two at once',
   async (t) => {
     const { session, buyer, offer, api } = await scene(t);
     const [one, two, three] = [await buyer(), await buyer(), await buyer()];
@@ -188,43 +188,40 @@ void t.test(
   },
 );
 
-void t.test(
-  'what has landed is registered and marked as the duplicate; an app may allow several',
-  async (t) => {
-    const { session, buyer, offer, register, api, read, patch, merchant } = await scene(t);
-    const other = await api.publishedPlan(merchant, { name: 'Other' });
-    const [one, two] = [await buyer(), await buyer()];
-    const first = (await session()).body.data;
-    const late = (await session({}, other.id)).body.data;
-    const { subscriptionPda, transaction } = (await offer(one, first.id)).body.data;
-    const itself = { planId: other.id, more: { walletSends: true } };
-    const second = (await offer(two, late.id, itself)).body.data;
-    await api.submit(two.keypair, second.transaction);
-    t.equal((await offer(one, first.id)).status, 409, 'reserved by the other');
-    await api.submit(one.keypair, transaction);
-    const kept = await register(
-      two,
-      second.subscriptionPda,
-      { checkoutSessionId: late.id },
-      other.id,
-    );
-    const doubled = await register(one, subscriptionPda, { checkoutSessionId: first.id });
-    t.same([kept.status, doubled.status], [201, 201]);
-    t.match(await read(kept.body.data.id), { duplicateOf: null, ownIdsFrom: 'checkout' });
-    t.match(await read(doubled.body.data.id), { duplicateOf: kept.body.data.id });
-    const [event] = await api.sql<{ body: string }[]>`
+void t.test('a landed second subscription is registered and marked as a duplicate', async (t) => {
+  const { session, buyer, offer, register, api, read, patch, merchant } = await scene(t);
+  const other = await api.publishedPlan(merchant, { name: 'Other' });
+  const [one, two] = [await buyer(), await buyer()];
+  const first = (await session()).body.data;
+  const late = (await session({}, other.id)).body.data;
+  const { subscriptionPda, transaction } = (await offer(one, first.id)).body.data;
+  const itself = { planId: other.id, more: { walletSends: true } };
+  const second = (await offer(two, late.id, itself)).body.data;
+  await api.submit(two.keypair, second.transaction);
+  t.equal((await offer(one, first.id)).status, 409, 'reserved by the other');
+  await api.submit(one.keypair, transaction);
+  const kept = await register(
+    two,
+    second.subscriptionPda,
+    { checkoutSessionId: late.id },
+    other.id,
+  );
+  const doubled = await register(one, subscriptionPda, { checkoutSessionId: first.id });
+  t.same([kept.status, doubled.status], [201, 201]);
+  t.match(await read(kept.body.data.id), { duplicateOf: null, ownIdsFrom: 'checkout' });
+  t.match(await read(doubled.body.data.id), { duplicateOf: kept.body.data.id });
+  const [event] = await api.sql<{ body: string }[]>`
       select body from events where subscription_id = ${doubled.body.data.id}`;
-    t.match(JSON.parse(event!.body), {
-      data: { duplicateOf: kept.body.data.id, ownIdsFrom: 'checkout' },
-    });
+  t.match(JSON.parse(event!.body), {
+    data: { duplicateOf: kept.body.data.id, ownIdsFrom: 'checkout' },
+  });
 
-    t.match(await patch({ onePerCustomer: false }), { body: { data: { onePerCustomer: false } } });
-    t.equal((await session()).status, 201);
-  },
-);
+  t.match(await patch({ onePerCustomer: false }), { body: { data: { onePerCustomer: false } } });
+  t.equal((await session()).status, 201);
+});
 
 void t.test(
-  'ids in a subscriber’s registration are VALIDATION_ERROR in a new app, and unverified where it allows them',
+  'ids in a subscriber’s registration are refused in a new app, unverified where it allows them',
   async (t) => {
     const { buyer, api, plan, register, patch, read, path, token } = await scene(t);
     const one = await buyer();

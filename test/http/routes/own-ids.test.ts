@@ -152,7 +152,7 @@ void t.test(
 );
 
 void t.test(
-  'graceHours is 0 to 72, may be changed at any time, and moves accessUntil of the plan’s subscriptions',
+  'graceHours is 0 to 72, may change at any time, and moves accessUntil of subscriptions',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

@@ -11,7 +11,7 @@ interface Subscription {
 }
 
 void t.test(
-  'a paused subscription has no payment due and access to the paid end; unpaused, it is due after it',
+  'a paused subscription has no payment due, and access until the paid time ends',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();
@@ -58,7 +58,7 @@ void t.test(
 );
 
 void t.test(
-  'a paused past-due subscription is active and not retried; unpaused it is due at once, by chain time',
+  'a paused past-due subscription is active and not retried, and due at once when unpaused',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();

@@ -35,7 +35,7 @@ async function create(
 }
 
 void t.test(
-  'a plan is pending until its account is on chain, and the transaction names our keeper and both destinations',
+  'a plan is pending until its account is on chain, and the transaction names keeper and destinations',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();
@@ -101,7 +101,7 @@ void t.test(
   },
 );
 
-void t.test('what publishing costs is told before, to the lamport', async (t) => {
+void t.test('the quoted publishing cost equals the lamports paid', async (t) => {
   const api = await chainApi(t);
   const merchant = await api.merchant();
   api.localnet.fund(merchant.wallet, { lamports: 1_000_000_000n });
@@ -123,20 +123,23 @@ void t.test('what publishing costs is told before, to the lamport', async (t) =>
   t.equal(after.tokenAccountRent, '0', 'the wallet has a USDC account now');
 });
 
-void t.test('a fresh transaction publishes the same plan', async (t) => {
-  const api = await chainApi(t);
-  const merchant = await api.merchant();
-  api.localnet.fund(merchant.wallet, { lamports: 1_000_000_000n });
-  const { id } = (await create(api, merchant)).body.data;
-  api.localnet.mineBlocks(200);
-  const path = `/merchant/apps/${merchant.appId}/plans/${id}`;
-  const fresh = await api.call<Plan>('POST', `${path}/transaction`, { token: merchant.key });
-  await api.submit(merchant.keypair, fresh.body.data.transaction);
-  t.equal((await api.call('GET', path, { token: merchant.key })).body.data.status, 'active');
-});
+void t.test(
+  'a repeated request gives a new transaction that publishes the same plan',
+  async (t) => {
+    const api = await chainApi(t);
+    const merchant = await api.merchant();
+    api.localnet.fund(merchant.wallet, { lamports: 1_000_000_000n });
+    const { id } = (await create(api, merchant)).body.data;
+    api.localnet.mineBlocks(200);
+    const path = `/merchant/apps/${merchant.appId}/plans/${id}`;
+    const fresh = await api.call<Plan>('POST', `${path}/transaction`, { token: merchant.key });
+    await api.submit(merchant.keypair, fresh.body.data.transaction);
+    t.equal((await api.call('GET', path, { token: merchant.key })).body.data.status, 'active');
+  },
+);
 
 void t.test(
-  'a plan of the merchant with the keeper and both destinations can be adopted once',
+  'a plan on chain with the keeper and both destinations can be adopted once',
   async (t) => {
     const api = await chainApi(t);
     const [merchant, other] = [await api.merchant(), await api.merchant()];
@@ -181,7 +184,7 @@ void t.test(
 );
 
 void t.test(
-  'a plan that another keeper would collect cannot be adopted, nor does it turn active',
+  'a plan that names another keeper cannot be adopted and does not turn active',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();
@@ -228,7 +231,7 @@ void t.test(
   },
 );
 
-void t.test('PATCH renames, and sunsets one way', async (t) => {
+void t.test('PATCH renames a plan, and sunsets it for good', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const id = await insertPlan(api.sql, merchant);
@@ -426,7 +429,7 @@ void t.test('a plan of a wallet without a token account cannot be adopted', asyn
   t.equal((await adopt()).status, 201);
 });
 
-void t.test('a merchant has at most 20 pending plans, in all its apps', async (t) => {
+void t.test('a merchant has at most 20 pending plans over all its apps', async (t) => {
   const api = await chainApi(t);
   const merchant = await api.merchant();
   const second = await api.call<{ id: string }>('POST', '/merchant/apps', {
@@ -448,7 +451,7 @@ void t.test('a merchant has at most 20 pending plans, in all its apps', async (t
 });
 
 void t.test(
-  'the merchant signs the new pullers after a rotation; without anything to change it is a CONFLICT',
+  'after a rotation the merchant signs the new pullers; without a difference it is a CONFLICT',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();
@@ -487,7 +490,7 @@ void t.test(
   },
 );
 
-void t.test('plans have a readable amount, and a warning for a likely decimal slip', async (t) => {
+void t.test('plans show a readable amount and a warning for a likely decimal error', async (t) => {
   const api = await chainApi(t);
   const merchant = await api.merchant();
   const codes = ({ warnings }: Plan) => (warnings as { code: string }[]).map(({ code }) => code);

@@ -28,8 +28,8 @@ void t.test(
     });
     const apps = [merchant.appId, second.body.data.id];
     const subscriptions: string[] = [];
-    for (const [place, status] of (['active', 'expired', 'cancelled'] as const).entries()) {
-      const appId = apps[place % 2]!;
+    for (const [index, status] of (['active', 'expired', 'cancelled'] as const).entries()) {
+      const appId = apps[index % 2]!;
       const planId = await insertPlan(api.sql, { ...merchant, appId });
       subscriptions.unshift(
         await insertSubscription(
@@ -96,7 +96,7 @@ void t.test(
   },
 );
 
-void t.test('analytics take since and until, and the contract’s from and to', async (t) => {
+void t.test('analytics accepts since and until, and the contract’s from and to', async (t) => {
   const api = await testApi(t);
   const { key: token, appId } = await api.merchant();
   const path = `/merchant/apps/${appId}/analytics`;

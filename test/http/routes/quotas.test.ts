@@ -110,7 +110,7 @@ void t.test('sessions that ended 30 days ago are deleted, complete ones too', as
 });
 
 void t.test(
-  'an address sends at most 200 times its requests of a minute in a day as POST or PATCH; Pro and reads go on',
+  'an address may send 200 times its per-minute limit of POST and PATCH in a day',
   async (t) => {
     const api = await testApi(t, { requestsPerMinute: { free: 100, pro: 1000 } });
     const merchant = await api.merchant();
@@ -146,7 +146,7 @@ void t.test(
   },
 );
 
-void t.test('a running serve deletes sessions that ended 30 days ago by itself', async (t) => {
+void t.test('a running serve deletes sessions that ended 30 days ago', async (t) => {
   const served = await startServe(t);
   const { sql } = served;
   const { appId, wallet } = await served.merchant();
@@ -165,7 +165,7 @@ void t.test('a running serve deletes sessions that ended 30 days ago by itself',
 });
 
 void t.test(
-  'one address stores half a gigabyte a day at most with the largest requests',
+  'the largest requests of one address store at most half a gigabyte a day',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();

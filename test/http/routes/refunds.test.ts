@@ -70,7 +70,7 @@ void t.test(
   },
 );
 
-void t.test('the relay takes a refund with its own blockhash alone', async (t) => {
+void t.test('the relay accepts a refund only with its own blockhash', async (t) => {
   const { api, merchant, ask } = await paid(t);
   const { transaction, offerId } = (await ask('1')).body.data;
   const message = Message.from(Buffer.from(transaction, 'base64').subarray(65));
@@ -85,7 +85,7 @@ void t.test('the relay takes a refund with its own blockhash alone', async (t) =
 });
 
 void t.test(
-  'refunds, pending ones too, are limited to the net amount: then CONFLICT',
+  'refunds, including pending ones, are limited to the net amount: then CONFLICT',
   async (t) => {
     const { api, path, ask, merchant } = await paid(t);
     t.match(await ask('9900001'), {
@@ -108,7 +108,7 @@ void t.test(
   },
 );
 
-void t.test('a failed payment cannot be refunded, nor more than the merchant holds', async (t) => {
+void t.test('a failed payment cannot be refunded, nor more than the merchant owns', async (t) => {
   const { api, merchant, subscriptionId, ask } = await paid(t, { usdc: 1_000_000n });
   t.equal((await ask('1000001')).status, 409);
   t.equal((await ask('1000000')).status, 201);
@@ -119,29 +119,33 @@ void t.test('a failed payment cannot be refunded, nor more than the merchant hol
   t.equal((await api.call('POST', path, { token: merchant.key })).status, 409);
 });
 
-void t.test('three refunds of a payment are open; one that the relay took is not', async (t) => {
-  const { api, merchant, ask } = await paid(t);
-  const asked = [];
-  for (let count = 0; count < 3; count += 1) asked.push((await ask('1')).body.data);
-  const refused = {
-    status: 409,
-    body: { error: { code: 'CONFLICT', message: /^3 refunds of this payment wait/ } },
-  };
-  t.match(await ask('1'), refused);
-  const [{ transaction, offerId }] = asked as [Refund];
-  const sent = await api.call('POST', '/merchant/transactions', {
-    token: merchant.token,
-    body: { transaction: addSignature(merchant.keypair, transaction), offerId },
-  });
-  t.equal(sent.status, 200);
-  t.equal((await ask('1')).status, 201, 'the relay has taken one');
-  t.match(await ask('1'), refused);
-  api.localnet.mineBlocks(200);
-  for (let count = 0; count < 3; count += 1) t.equal((await ask('1')).status, 201, 'they are dead');
-  t.match(await ask('1'), refused);
-});
+void t.test(
+  'a payment has at most three open refunds, without those that the relay took',
+  async (t) => {
+    const { api, merchant, ask } = await paid(t);
+    const asked = [];
+    for (let count = 0; count < 3; count += 1) asked.push((await ask('1')).body.data);
+    const refused = {
+      status: 409,
+      body: { error: { code: 'CONFLICT', message: /^3 refunds of this payment wait/ } },
+    };
+    t.match(await ask('1'), refused);
+    const [{ transaction, offerId }] = asked as [Refund];
+    const sent = await api.call('POST', '/merchant/transactions', {
+      token: merchant.token,
+      body: { transaction: addSignature(merchant.keypair, transaction), offerId },
+    });
+    t.equal(sent.status, 200);
+    t.equal((await ask('1')).status, 201, 'the relay has taken one');
+    t.match(await ask('1'), refused);
+    api.localnet.mineBlocks(200);
+    for (let count = 0; count < 3; count += 1)
+      t.equal((await ask('1')).status, 201, 'they are dead');
+    t.match(await ask('1'), refused);
+  },
+);
 
-void t.test('a refund that its wallet has signed and that fails stays open', async (t) => {
+void t.test('a signed refund whose transaction fails stays open', async (t) => {
   const { api, merchant, ask } = await paid(t, { lamports: 0n });
   for (let count = 0; count < 3; count += 1) {
     const { transaction, offerId } = (await ask('1')).body.data;
@@ -157,7 +161,7 @@ void t.test('a refund that its wallet has signed and that fails stays open', asy
   });
 });
 
-void t.test('fifty refunds of a merchant are open, over all its apps', async (t) => {
+void t.test('a merchant has at most fifty open refunds over all its apps', async (t) => {
   const { api, merchant, subscriptionId, ask } = await paid(t);
   const [payment] = await api.sql<{ id: string }[]>`select id from payments`;
   const { body } = await api.call<{ id: string }>('POST', '/merchant/apps', {

@@ -38,7 +38,7 @@ async function forced({ api, merchant, planId }: Scene, externalId: string) {
 const barred = { status: 409, body: { error: { message: /merchant has cancelled/ } } };
 
 void t.test(
-  'until the merchant reinstates it, the account is not registered again, and standing says why',
+  'a force-cancelled account is not registered again before it is reinstated, and standing says why',
   async (t) => {
     const stage = await scene(t);
     const { api, merchant } = stage;
@@ -76,7 +76,7 @@ void t.test(
   },
 );
 
-void t.test('a subscription that was not cancelled by force is CONFLICT', async (t) => {
+void t.test('reinstating a subscription that was not cancelled by force is CONFLICT', async (t) => {
   const { api, merchant, planId } = await scene(t);
   const buyer = await api.signIn('subscriber', api.funded());
   const body = {
@@ -97,7 +97,7 @@ void t.test('a subscription that was not cancelled by force is CONFLICT', async 
 });
 
 void t.test(
-  'a later checkout session of the plan for its customer lifts a forced end; no other session does',
+  'only a later checkout session of the plan for its customer lifts a forced end',
   async (t) => {
     const stage = await scene(t);
     const { api, merchant, planId } = stage;

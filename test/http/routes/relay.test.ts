@@ -163,7 +163,7 @@ void t.test(
   },
 );
 
-void t.test('assertion instructions are allowed anywhere', async (t) => {
+void t.test('assertion instructions are accepted at any place in a transaction', async (t) => {
   const api = await stage(t);
   const { subscriber, keypair, transaction } = await opening(api);
   // The local chain has no assertion program: the memo program is deployed at its address.
@@ -188,8 +188,8 @@ void t.test('assertion instructions are allowed anywhere', async (t) => {
     api,
     subscriber.token,
     changed(keypair, transaction, ({ instructions }) => {
-      for (const place of [0, 3, instructions.length + 2])
-        instructions.splice(place, 0, new TransactionInstruction(assertion));
+      for (const index of [0, 3, instructions.length + 2])
+        instructions.splice(index, 0, new TransactionInstruction(assertion));
     }),
   );
   t.match(body.data, { status: 'confirmed', subscription: { status: 'active' } });
@@ -226,7 +226,7 @@ void t.test(
   },
 );
 
-void t.test('every other change of a wallet is refused by name', async (t) => {
+void t.test('every other change by a wallet is refused by name', async (t) => {
   let sent = 0;
   const api = await chainApi(t);
   const { subscriber, keypair, transaction } = await opening(api);
@@ -335,7 +335,7 @@ void t.test('a request may name the offer; without a name one offer must fit', a
   t.match(body.data, { status: 'complete' }, 'the named offer was made in the checkout');
 });
 
-void t.test('an offer names the slot as of which its blockhash is known', async (t) => {
+void t.test('an offer contains the slot at which its blockhash is known', async (t) => {
   const api = await chainApi(t);
   const first = await opening(api);
   api.localnet.mineBlocks(7);
@@ -351,7 +351,7 @@ void t.test('an offer names the slot as of which its blockhash is known', async 
   t.ok(value);
 });
 
-void t.test('a blockhash of the wallet is dead when endpoints accept it no more', async (t) => {
+void t.test('a blockhash of the wallet is dead when endpoints no longer accept it', async (t) => {
   const api = await chainApi(t);
   const { subscriber, keypair, transaction } = await opening(api);
   api.localnet.mineBlocks(2);
@@ -367,33 +367,30 @@ void t.test('a blockhash of the wallet is dead when endpoints accept it no more'
   t.equal(await status(), 'lapsed');
 });
 
-void t.test(
-  'a transaction has lapsed only when two endpoints lack it, where two are configured',
-  async (t) => {
-    const api = await chainApi(t);
-    const { subscriber, keypair, transaction } = await opening(api);
-    const signed = sign(keypair, transaction);
-    const { getLifetimesEverywhere, getSignatureStatuses } = api.deps.chain;
-    let answering = 1;
-    api.deps.chain.endpoints = () => 2;
-    api.deps.chain.getLifetimesEverywhere = async (lifetimes) => {
-      const [one] = await getLifetimesEverywhere(lifetimes);
-      return Array.from({ length: answering }, () => one!);
-    };
-    api.deps.chain.getSignatureStatuses = async (...asked) => ({
-      ...(await getSignatureStatuses(...asked)),
-      witnesses: answering,
-    });
-    api.deps.chain.sendTransaction = () => Promise.resolve('');
-    const status = async () => (await send(api, subscriber.token, signed)).body.data.status;
-    api.localnet.mineBlocks(200);
-    t.equal(await status(), 'pending', 'one endpoint says so');
-    answering = 2;
-    t.equal(await status(), 'lapsed');
-  },
-);
+void t.test('a transaction has lapsed only if two configured endpoints lack it', async (t) => {
+  const api = await chainApi(t);
+  const { subscriber, keypair, transaction } = await opening(api);
+  const signed = sign(keypair, transaction);
+  const { getLifetimesEverywhere, getSignatureStatuses } = api.deps.chain;
+  let answering = 1;
+  api.deps.chain.endpoints = () => 2;
+  api.deps.chain.getLifetimesEverywhere = async (lifetimes) => {
+    const [one] = await getLifetimesEverywhere(lifetimes);
+    return Array.from({ length: answering }, () => one!);
+  };
+  api.deps.chain.getSignatureStatuses = async (...asked) => ({
+    ...(await getSignatureStatuses(...asked)),
+    witnesses: answering,
+  });
+  api.deps.chain.sendTransaction = () => Promise.resolve('');
+  const status = async () => (await send(api, subscriber.token, signed)).body.data.status;
+  api.localnet.mineBlocks(200);
+  t.equal(await status(), 'pending', 'one endpoint says so');
+  answering = 2;
+  t.equal(await status(), 'lapsed');
+});
 
-void t.test('other transactions are refused and not sent', async (t) => {
+void t.test('transactions that the service did not build are refused and not sent', async (t) => {
   const api = await stage(t);
   const { subscriber, keypair, transaction, plan } = await opening(api);
   const other = api.funded();
@@ -467,9 +464,9 @@ void t.test('a transaction with any changed byte is refused and not sent', async
   for (let run = 0; run < runs; run += 1) {
     const bytes = Buffer.from(good);
     // Changes every byte once, then random ones; in half of the cases the wallet signs the change.
-    const place = run < good.length ? run : randomInt(good.length);
-    bytes.writeUInt8(bytes.readUInt8(place) ^ randomInt(1, 256), place);
-    if (place >= 65 && run % 2 === 0 && !free.has(place))
+    const index = run < good.length ? run : randomInt(good.length);
+    bytes.writeUInt8(bytes.readUInt8(index) ^ randomInt(1, 256), index);
+    if (index >= 65 && run % 2 === 0 && !free.has(index))
       keypair.sign(bytes.subarray(65)).copy(bytes, 1);
     const { status } = await send(api, subscriber.token, bytes.toString('base64'));
     answers.set(status, (answers.get(status) ?? 0) + 1);
@@ -496,7 +493,7 @@ void t.test('a wallet without SOL is refused before anything is sent', async (t)
   t.match(body.data, { status: 'failed', reason: /too little SOL/ });
 });
 
-void t.test('a frozen wallet is named as such, and before it signs', async (t) => {
+void t.test('a frozen wallet is refused with that reason before it signs', async (t) => {
   const api = await chainApi(t);
   const { plan, subscriber, keypair, transaction } = await opening(api);
   const { rpcUrl, mint } = api.localnet;
@@ -512,7 +509,7 @@ void t.test('a frozen wallet is named as such, and before it signs', async (t) =
 });
 
 void t.test(
-  'a transaction that is not confirmed in eight seconds is pending, and can be requested again',
+  'a transaction that is not confirmed in eight seconds is pending and can be polled again',
   async (t) => {
     const api = await chainApi(t);
     const { subscriber, keypair, transaction } = await opening(api);

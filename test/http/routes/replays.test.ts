@@ -66,7 +66,7 @@ const paused = (subscriptionId: string) => ({
 });
 
 void t.test(
-  'an endpoint that replaces another within seven days gets its pending deliveries once, and their number',
+  'an endpoint that replaces another within seven days gets its pending deliveries once',
   async (t) => {
     const api = await testApi(t);
     const own = await shop(api);
@@ -119,7 +119,7 @@ void t.test(
 );
 
 void t.test(
-  'deliveries of an app are listed in pages, to deleted endpoints too, each with its attempts and its replay',
+  'deliveries of an app are listed with those to deleted endpoints, their attempts and replay',
   async (t) => {
     const api = await testApi(t);
     const own = await shop(api);
@@ -166,7 +166,7 @@ void t.test(
   },
 );
 
-void t.test('an event is sent again, also one that was never sent', async (t) => {
+void t.test('an event can be sent again, also one that was never sent', async (t) => {
   const api = await testApi(t);
   const own = await shop(api);
   const { eventId, deliveryId } = await own.event();
@@ -185,7 +185,7 @@ void t.test('an event is sent again, also one that was never sent', async (t) =>
 });
 
 void t.test(
-  'an extra event reaches an endpoint that did not ask for it only where it or its type is named',
+  'an extra event reaches an endpoint that did not request it only if it or its type is named',
   async (t) => {
     const api = await testApi(t);
     const own = await shop(api);
@@ -211,7 +211,7 @@ void t.test(
 );
 
 void t.test(
-  'unsent deliveries of an opt-in type only go to the next endpoint if it lists that type',
+  'unsent deliveries of an opt-in type go to the next endpoint only if it lists that type',
   async (t) => {
     const api = await testApi(t);
     const own = await shop(api);
@@ -228,7 +228,7 @@ void t.test(
 );
 
 void t.test(
-  'a replay by filter counts, runs in the background, and is the run that the command would resume',
+  'a replay by filter counts, runs in the background, and can be resumed by the command',
   async (t) => {
     const api = await testApi(t);
     const own = await shop(api);
@@ -284,28 +284,34 @@ void t.test(
   },
 );
 
-void t.test('what waits for its next attempt is sent at once, as the same delivery', async (t) => {
-  const api = await testApi(t);
-  const own = await shop(api);
-  await own.create();
-  for (let n = 0; n < 3; n += 1) await own.event();
-  const [exhausted] = await own.list();
-  await finishDeliveries(api.sql, 'failed', { ids: [exhausted!.id], attempts: 6 });
-  await api.sql`update delivery_queue set attempts = 2, due_at = now() + interval '30 minutes'`;
-  const since = new Date(Date.now() - 3_600_000).toISOString();
-  const run = (status: string, dryRun = false) => own.post('/replays', { status, since, dryRun });
-  t.match((await run('failed', true)).body.data, { total: 1 });
-  t.match((await run('retrying', true)).body.data, { total: 2, matching: [{ status: 'pending' }] });
-  t.match(await run('retrying'), { status: 201, body: { data: { total: 2 } } });
-  while (await workOnReplays(api.sql));
-  t.match(await api.sql`select count(*)::int as due from delivery_queue where due_at <= now()`, [
-    { due: 2 },
-  ]);
-  t.equal((await own.list()).length, 3, 'no delivery is added');
-  t.match((await run('retrying', true)).body.data, { total: 0 });
-});
+void t.test(
+  'a delivery that waits for its next attempt is sent at once, as the same delivery',
+  async (t) => {
+    const api = await testApi(t);
+    const own = await shop(api);
+    await own.create();
+    for (let n = 0; n < 3; n += 1) await own.event();
+    const [exhausted] = await own.list();
+    await finishDeliveries(api.sql, 'failed', { ids: [exhausted!.id], attempts: 6 });
+    await api.sql`update delivery_queue set attempts = 2, due_at = now() + interval '30 minutes'`;
+    const since = new Date(Date.now() - 3_600_000).toISOString();
+    const run = (status: string, dryRun = false) => own.post('/replays', { status, since, dryRun });
+    t.match((await run('failed', true)).body.data, { total: 1 });
+    t.match((await run('retrying', true)).body.data, {
+      total: 2,
+      matching: [{ status: 'pending' }],
+    });
+    t.match(await run('retrying'), { status: 201, body: { data: { total: 2 } } });
+    while (await workOnReplays(api.sql));
+    t.match(await api.sql`select count(*)::int as due from delivery_queue where due_at <= now()`, [
+      { due: 2 },
+    ]);
+    t.equal((await own.list()).length, 3, 'no delivery is added');
+    t.match((await run('retrying', true)).body.data, { total: 0 });
+  },
+);
 
-void t.test('a run of the command is no replay of the API', async (t) => {
+void t.test('a run of the command is not listed as a replay of the API', async (t) => {
   const api = await testApi(t);
   const own = await shop(api);
   await own.create();
@@ -319,7 +325,7 @@ void t.test('a run of the command is no replay of the API', async (t) => {
   t.equal(await workOnReplays(api.sql), false, 'and serve leaves it alone');
 });
 
-void t.test('a replay counts its matches on the connections of reports', async (t) => {
+void t.test('a replay counts its matches on the connections for reports', async (t) => {
   const api = await testApi(t);
   const own = await shop(api);
   await own.create();
@@ -331,7 +337,7 @@ void t.test('a replay counts its matches on the connections of reports', async (
 });
 
 void t.test(
-  'replays are at most 50,000 deliveries a day for an app, and below Pro for an address',
+  'replays are limited to 50,000 deliveries a day per app, and below Pro per address',
   async (t) => {
     const api = await testApi(t);
     const own = await shop(api);

@@ -9,7 +9,7 @@ import { startReplicated } from '../../fixtures/replicated-postgres.ts';
 import { insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 import { until } from '../../fixtures/webhooks.ts';
 
-void t.test('reports are read from the standby, and say how old they are', async (t) => {
+void t.test('reports are read from the standby, and state their age', async (t) => {
   const { primary, standby, password } = await startReplicated(t);
   await primary.sql`create database billing`;
   await makeTestRoles(primary.sql);

@@ -32,7 +32,7 @@ const service = (secret: string, { headers, body }: Received) =>
     .digest('hex')}`;
 
 void t.test(
-  'during a rotation webhook-signature is made with both secrets, X-Service-Signature with the new one',
+  'during a rotation webhook-signature has both secrets, X-Service-Signature the new one',
   async (t) => {
     const database = await testDatabase(t);
     const config = {
@@ -98,7 +98,7 @@ void t.test(
   },
 );
 
-void t.test('the overlap is 0 to 168 hours, and 24 where none is given', async (t) => {
+void t.test('the overlap of secrets is 0 to 168 hours, and 24 by default', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const token = merchant.key;

@@ -13,7 +13,7 @@ interface Hit {
   what: string;
 }
 
-void t.test('each kind of text finds its record, in the app alone', async (t) => {
+void t.test('search finds a record by each kind of text, only in its app', async (t) => {
   const api = await testApi(t);
   const { sql } = api;
   const [mine, other] = [await api.merchant(), await api.merchant()];
@@ -93,7 +93,7 @@ void t.test('each kind of text finds its record, in the app alone', async (t) =>
   t.equal((await api.call('GET', path.replace('alice', ''), { token: mine.key })).status, 400);
 });
 
-void t.test('a part of a wallet is looked up by its groups of three characters', async (t) => {
+void t.test('a part of a wallet address is found by its groups of three characters', async (t) => {
   t.same(walletPart('aBcDe'), { grams: ['abc', 'bcd', 'cde'], pattern: '%abcde%' });
   t.same(walletPart('abcd…wxyz'), { grams: ['abc', 'bcd', 'wxy', 'xyz'], pattern: 'abcd%wxyz' });
   for (const none of ['abc', 'abcd…wx', 'ab cd', 'abcd_', 'a'.repeat(45), 'abcd…abcd…abcd'])

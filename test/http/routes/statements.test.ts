@@ -11,7 +11,7 @@ type Sums = Record<'gross' | 'fees' | 'net' | 'refunded' | 'netAfterRefunds', st
 };
 type Statement = Sums & { daily: (Sums & { date: string })[] };
 
-void t.test('a month in days, lines and all, equal to analytics', async (t) => {
+void t.test('a statement of a month has days and lines that equal analytics', async (t) => {
   const api = await testApi(t);
   const { sql } = api;
   const merchant = await api.merchant();
@@ -91,8 +91,8 @@ void t.test('a month in days, lines and all, equal to analytics', async (t) => {
     cells.every((line) => (line[8] ?? '').length > 0),
     'each with its signature',
   );
-  const sum = (place: number) =>
-    cells.reduce((total, line) => total + BigInt(line[place] ?? 0), 0n);
+  const sum = (index: number) =>
+    cells.reduce((total, line) => total + BigInt(line[index] ?? 0), 0n);
   t.equal(String(sum(2)), whole.gross);
   t.equal(String(sum(3)), whole.fees);
   t.equal(String(sum(4)), whole.net);
@@ -111,7 +111,7 @@ void t.test('a month in days, lines and all, equal to analytics', async (t) => {
   t.equal((await api.call('GET', path, { token: other.token })).status, 403);
 });
 
-void t.test('lines within a millisecond of the end of a page come once', async (t) => {
+void t.test('lines within a millisecond of the end of a page are listed once', async (t) => {
   const api = await testApi(t);
   const { sql } = api;
   const merchant = await api.merchant();

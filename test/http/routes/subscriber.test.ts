@@ -105,7 +105,7 @@ void t.test(
   },
 );
 
-void t.test('subscribing says how much USDC and SOL the wallet lacks', async (t) => {
+void t.test('a subscribe request states how much USDC and SOL the wallet lacks', async (t) => {
   const api = await chainApi(t);
   const plan = await api.publishedPlan(await api.merchant());
   const keypair = generateKeypair();
@@ -131,7 +131,7 @@ void t.test('subscribing says how much USDC and SOL the wallet lacks', async (t)
   t.same(await warnings(), []);
 });
 
-void t.test('registration checks the chain', async (t) => {
+void t.test('registration checks the account on chain', async (t) => {
   const api = await chainApi(t);
   const merchant = await api.merchant();
   const plan = await api.publishedPlan(merchant);
@@ -211,7 +211,7 @@ void t.test('registration checks the chain', async (t) => {
     });
     await api.sql`update plans set status = 'active' where id = ${plan.id}`;
   });
-  await t.test('refusals store no row', async (t) => {
+  await t.test('refused registrations store no row', async (t) => {
     t.same(await api.sql`select 1 from subscriptions`, []);
     t.same(await api.sql`select 1 from events`, []);
   });

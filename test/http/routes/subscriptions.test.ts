@@ -11,7 +11,7 @@ interface Subscription {
 const ids = (rows: { id: string }[]) => rows.map(({ id }) => id);
 
 void t.test(
-  'a subscription has the same fields and values in the list, in the filtered list and in its own route',
+  'a subscription has the same fields in the list, in the filtered list and in its own route',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -95,7 +95,7 @@ void t.test(
 );
 
 void t.test(
-  'a past-due subscription says why its last try failed, and when the next is',
+  'a past-due subscription shows why its last try failed, and when the next one is',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -346,7 +346,7 @@ void t.test(
 );
 
 void t.test(
-  'a cancel at period end leaves no payment due, makes one event, and keeps the status until paidThrough',
+  'a cancel at period end leaves no payment due and keeps the status until paidThrough',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

@@ -14,7 +14,7 @@ const refusal = (message: string | RegExp) => ({
 });
 
 void t.test(
-  'a suspended merchant reads, cancels and revokes keys; everything else is FORBIDDEN with the reason',
+  'a suspended merchant can read, cancel and revoke keys; everything else is FORBIDDEN',
   async (t) => {
     const api = await testApi(t);
     const { sql } = api;
@@ -70,7 +70,7 @@ void t.test(
 );
 
 void t.test(
-  'strangers see nothing of a suspended merchant, its subscribers see what they have',
+  'the public sees nothing of a suspended merchant, its subscribers see what they have',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -183,7 +183,7 @@ void t.test(
     });
     t.match(cancelling, { status: 200 }, 'its subscribers can leave');
 
-    // Nor is anybody taken back: neither a live record nor one that has ended.
+    // No subscriber is taken back: neither by a live record nor by an ended one.
     const own = `/subscriber/subscriptions/${made.data.id}`;
     const ended = () => api.sql`
       with ended as (
@@ -200,7 +200,7 @@ void t.test(
 );
 
 void t.test(
-  'a suspended subscriber reads, cancels and closes; it neither subscribes nor resumes, at any merchant',
+  'a suspended subscriber can read, cancel and close, but neither subscribe nor resume',
   async (t) => {
     const api = await chainApi(t);
     const timer = setInterval(() => api.localnet.mineBlocks(), 50);
@@ -262,7 +262,7 @@ void t.test(
 );
 
 void t.test(
-  'MERCHANTS=approval: a new merchant can only read until it is approved; earlier ones go on',
+  'MERCHANTS=approval: a new merchant can only read until it is approved; earlier ones continue',
   async (t) => {
     const api = await testApi(t, { merchants: 'approval' });
     const create = (token: string) =>

@@ -62,7 +62,7 @@ void t.test(
     ];
     const a = await insertSubscription(api.sql, { appId: merchant.appId, planId: planA });
     const b = await insertSubscription(api.sql, { appId: merchant.appId, planId: planB });
-    // The order of recording is not that of the payments.
+    // Payments are recorded in another order than they were made.
     const third = await insertPayment(api.sql, b, '2026-01-03T00:00:00Z');
     const first = await insertPayment(api.sql, a, '2026-01-01T00:00:00Z');
     const second = await insertPayment(api.sql, a, '2026-01-02T00:00:00Z', {
@@ -104,7 +104,7 @@ void t.test(
 );
 
 void t.test(
-  'a further payment of a period is marked in the list, alone and for the subscriber, and counts in the sums',
+  'a further payment of a period is marked in all lists and counts in the sums',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -139,7 +139,7 @@ void t.test(
 );
 
 void t.test(
-  'pages continue by payment time and id, and are stable while newer payments are added',
+  'pages are ordered by payment time and id, and stable while newer payments are added',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

@@ -107,10 +107,10 @@ void t.test(
       await api.subscribed(subscriber, second.id),
     ];
     const both = await Promise.all(
-      [plan, second].map(({ id: planId }, place) =>
+      [plan, second].map(({ id: planId }, index) =>
         api.call<Subscription>('POST', '/subscriber/subscriptions', {
           token: subscriber.token,
-          body: { appId: merchant.appId, planId, subscriptionPda: pdas[place] },
+          body: { appId: merchant.appId, planId, subscriptionPda: pdas[index] },
         }),
       ),
     );
@@ -131,7 +131,7 @@ void t.test(
 );
 
 void t.test(
-  'a checkout session has a trial of its own, once per wallet and app, which no subscriber can forge',
+  'a checkout session has its own trial, once per wallet and app, which no subscriber can forge',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();
@@ -220,7 +220,7 @@ void t.test(
 );
 
 void t.test(
-  'a customer has one trial per app, with any wallet, where session or merchant set the externalId',
+  'a customer has one trial per app with any wallet, if session or merchant set the externalId',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();
@@ -264,7 +264,7 @@ void t.test(
     const shown = () => api.call('GET', `/checkout-sessions/${late}`);
     t.match((await shown()).body.data, { plan: { trialHours: 6 } });
     const made = await Promise.all(
-      both.map(({ register }, place) => register({ checkoutSessionId: ids[place] })),
+      both.map(({ register }, index) => register({ checkoutSessionId: ids[index] })),
     );
     t.same(made.map(hasTrial).sort(), [false, true], 'two at once: one trial');
 
@@ -299,25 +299,32 @@ void t.test(
   },
 );
 
-void t.test('trialHours is 1 to 8760 or null, and may be changed for those to come', async (t) => {
-  const api = await testApi(t);
-  const merchant = await api.merchant();
-  const { insertPlan, insertSubscription } = await import('../../fixtures/rows.ts');
-  const planId = await insertPlan(api.sql, merchant, { trialHours: 24 });
-  const trialEndsAt = new Date('2026-01-02T00:00:00.000Z');
-  const id = await insertSubscription(api.sql, { appId: merchant.appId, planId }, { trialEndsAt });
-  const path = `/merchant/apps/${merchant.appId}`;
-  const patch = (trialHours: unknown) =>
-    api.call('PATCH', `${path}/plans/${planId}`, { token: merchant.key, body: { trialHours } });
-  for (const trialHours of [0, 8761, 1.5, '24'])
-    t.match(await patch(trialHours), {
-      status: 400,
-      body: { error: { details: [{ path: 'trialHours' }] } },
+void t.test(
+  'trialHours is 1 to 8760 or null, and a change applies to later subscriptions',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const { insertPlan, insertSubscription } = await import('../../fixtures/rows.ts');
+    const planId = await insertPlan(api.sql, merchant, { trialHours: 24 });
+    const trialEndsAt = new Date('2026-01-02T00:00:00.000Z');
+    const id = await insertSubscription(
+      api.sql,
+      { appId: merchant.appId, planId },
+      { trialEndsAt },
+    );
+    const path = `/merchant/apps/${merchant.appId}`;
+    const patch = (trialHours: unknown) =>
+      api.call('PATCH', `${path}/plans/${planId}`, { token: merchant.key, body: { trialHours } });
+    for (const trialHours of [0, 8761, 1.5, '24'])
+      t.match(await patch(trialHours), {
+        status: 400,
+        body: { error: { details: [{ path: 'trialHours' }] } },
+      });
+    t.match(await patch(8760), { status: 200, body: { data: { trialHours: 8760 } } });
+    t.match(await patch(null), { status: 200, body: { data: { trialHours: null } } });
+    const read = await api.call<Subscription>('GET', `${path}/subscriptions/${id}`, {
+      token: merchant.key,
     });
-  t.match(await patch(8760), { status: 200, body: { data: { trialHours: 8760 } } });
-  t.match(await patch(null), { status: 200, body: { data: { trialHours: null } } });
-  const read = await api.call<Subscription>('GET', `${path}/subscriptions/${id}`, {
-    token: merchant.key,
-  });
-  t.equal(read.body.data.trialEndsAt, trialEndsAt.toISOString(), 'the running one stays');
-});
+    t.equal(read.body.data.trialEndsAt, trialEndsAt.toISOString(), 'the running one stays');
+  },
+);

@@ -29,7 +29,7 @@ async function stage(t: Test) {
 }
 
 void t.test(
-  'own headers are sent with each request, listed by name alone, and stored encrypted',
+  'custom headers are sent with each request, listed by name only, and stored encrypted',
   async (t) => {
     const receiver = await startReceiver(t);
     const { api, token, subscriptionId, webhooks, create, patch, dispatch } = await stage(t);
@@ -107,7 +107,7 @@ void t.test('headers that cannot be sent are VALIDATION_ERROR with their names',
 });
 
 void t.test(
-  'no second has more requests than maxPerSecond, and others are not held up',
+  'no second has more requests than maxPerSecond, and other endpoints are not delayed',
   async (t) => {
     const starts: number[] = [];
     const receiver = await startReceiver(t, (response) => {

@@ -18,7 +18,7 @@ interface Endpoint {
 const url = 'https://shop.test/hooks';
 
 void t.test(
-  'an app has at most one endpoint: a second is 409, and after delete it is 201 again, with another secret',
+  'an app has at most one endpoint, and after its deletion another one with another secret',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -58,7 +58,7 @@ void t.test(
 );
 
 void t.test(
-  'extraEvents are taken at creation and shown; unknown, standard and repeated types are refused',
+  'extraEvents are stored and shown; unknown, standard and repeated types are refused',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -157,7 +157,7 @@ for (const [given, called] of [
   ['https://bücher.test/?', 'https://xn--bcher-kva.test/'],
   ['https://0x8.8.8.8/', 'https://8.8.8.8/'],
 ] as const) {
-  void t.test(`${given} is stored as it is called: ${called}`, async (t) => {
+  void t.test(`the webhook URL ${given} is stored as it is called: ${called}`, async (t) => {
     const api = await testApi(t);
     const { appId, key } = await api.merchant();
     const path = `/merchant/apps/${appId}/webhooks`;
@@ -167,7 +167,7 @@ for (const [given, called] of [
   });
 }
 
-void t.test('the message about port 0 names the ports that are right', async (t) => {
+void t.test('the error about port 0 names the allowed ports', async (t) => {
   const api = await testApi(t);
   const { appId, key } = await api.merchant();
   const body = { url: 'https://shop.test:0/' };

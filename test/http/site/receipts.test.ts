@@ -1,4 +1,4 @@
-// Receipts: who sees them, what they show, what is kept of what a buyer types.
+// Receipts: who sees them, what they show, and which of the details that a buyer types are stored.
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { catalogues } from '../../../src/words/catalogues.ts';
@@ -32,77 +32,80 @@ async function stage(api: TestApi) {
   return { merchant, subscriber, subscriptionId, pay, profile };
 }
 
-void t.test('a receipt shows seller, payment and refunds, and no one else finds it', async (t) => {
-  const api = await testApi(t, { cluster: 'devnet' });
-  const { merchant, subscriber, subscriptionId, pay, profile } = await stage(api);
-  const signature = `${randomAddress()}${randomAddress()}`;
-  const { id, path } = await pay('2026-02-01T10:00:00Z', { txSignature: signature });
-  const failed = await pay('2026-01-01', { failureReason: 'insufficient_funds' });
-  t.equal(failed.path, '/', 'a failed payment has no receipt');
-  await api.sql`
+void t.test(
+  'a receipt shows seller, payment and refunds, and can only be found by its URL',
+  async (t) => {
+    const api = await testApi(t, { cluster: 'devnet' });
+    const { merchant, subscriber, subscriptionId, pay, profile } = await stage(api);
+    const signature = `${randomAddress()}${randomAddress()}`;
+    const { id, path } = await pay('2026-02-01T10:00:00Z', { txSignature: signature });
+    const failed = await pay('2026-01-01', { failureReason: 'insufficient_funds' });
+    t.equal(failed.path, '/', 'a failed payment has no receipt');
+    await api.sql`
     insert into refunds (app_id, payment_id, subscription_id, amount, reference, status,
       tx_signature, occurred_at)
     values (${merchant.appId}, ${id}, ${subscriptionId}, 1500000, ${randomUUID()}, 'succeeded',
       'refund1', '2026-02-10T10:00:00Z')`;
-  await api.sql`update payments set amount_refunded = 1500000 where id = ${id}`;
-  const saved = await profile({
-    legalName: 'Coffee & Söhne',
-    legalAddress: '1 High Street\nLondon',
-    taxId: 'GB 123',
-  });
-  t.match(saved.body.data, { legalName: 'Coffee & Söhne', keepBuyerDetails: false });
+    await api.sql`update payments set amount_refunded = 1500000 where id = ${id}`;
+    const saved = await profile({
+      legalName: 'Coffee & Söhne',
+      legalAddress: '1 High Street\nLondon',
+      taxId: 'GB 123',
+    });
+    t.match(saved.body.data, { legalName: 'Coffee & Söhne', keepBuyerDetails: false });
 
-  const own = await api.call<{ receiptUrl: string | null; status: string }[]>(
-    'GET',
-    `/subscriber/subscriptions/${subscriptionId}/transactions`,
-    { token: subscriber.token },
-  );
-  t.same(
-    own.body.data.map(({ receiptUrl }) => receiptUrl),
-    [`http://billing.test${path}`, null],
-  );
-  const page = await api.call('GET', path);
-  t.equal(page.status, 200);
-  t.match(page.headers, {
-    'cache-control': 'private, no-store',
-    'referrer-policy': 'no-referrer',
-    'x-robots-tag': 'noindex, nofollow',
-    'content-security-policy': /default-src 'none'; script-src 'self'.*form-action 'self'/,
-  });
-  for (const shown of [
-    'Coffee &#38; Söhne',
-    '1 High Street<br>London',
-    'GB 123',
-    '&#60;Beans&#62; &#38; {date}',
-    '10.00 USDC',
-    '-1.50 USDC',
-    '8.50 USDC',
-    'Solana devnet',
-    merchant.wallet,
-    subscriber.wallet,
-    `https://explorer.solana.com/tx/${signature}?cluster=devnet`,
-    id,
-  ])
-    t.ok(page.text.includes(shown), shown);
-  t.notMatch(page.text, /<Beans>|style=|<script(?! type="module" src="\/assets\/)/);
+    const own = await api.call<{ receiptUrl: string | null; status: string }[]>(
+      'GET',
+      `/subscriber/subscriptions/${subscriptionId}/transactions`,
+      { token: subscriber.token },
+    );
+    t.same(
+      own.body.data.map(({ receiptUrl }) => receiptUrl),
+      [`http://billing.test${path}`, null],
+    );
+    const page = await api.call('GET', path);
+    t.equal(page.status, 200);
+    t.match(page.headers, {
+      'cache-control': 'private, no-store',
+      'referrer-policy': 'no-referrer',
+      'x-robots-tag': 'noindex, nofollow',
+      'content-security-policy': /default-src 'none'; script-src 'self'.*form-action 'self'/,
+    });
+    for (const shown of [
+      'Coffee &#38; Söhne',
+      '1 High Street<br>London',
+      'GB 123',
+      '&#60;Beans&#62; &#38; {date}',
+      '10.00 USDC',
+      '-1.50 USDC',
+      '8.50 USDC',
+      'Solana devnet',
+      merchant.wallet,
+      subscriber.wallet,
+      `https://explorer.solana.com/tx/${signature}?cluster=devnet`,
+      id,
+    ])
+      t.ok(page.text.includes(shown), shown);
+    t.notMatch(page.text, /<Beans>|style=|<script(?! type="module" src="\/assets\/)/);
 
-  const [, , , reference = '', token = ''] = path.split('/');
-  for (const wrong of [
-    path.slice(0, -1),
-    path.replace(token, token.toLowerCase()),
-    path.replace(reference, 'x'),
-    path.replace(subscriptionId, randomUUID()),
-    path.replace(subscriptionId, 'x'),
-  ]) {
-    const absent = await api.call('GET', wrong);
-    t.equal(absent.status, 404, wrong);
-    t.match(absent.headers['content-type'], /^text\/html/);
-    t.ok(absent.text.includes(catalogues.en.receipts.unknown));
-    t.equal((await api.call('POST', wrong, { payload: 'name=x', headers: form })).status, 404);
-  }
-});
+    const [, , , reference = '', token = ''] = path.split('/');
+    for (const wrong of [
+      path.slice(0, -1),
+      path.replace(token, token.toLowerCase()),
+      path.replace(reference, 'x'),
+      path.replace(subscriptionId, randomUUID()),
+      path.replace(subscriptionId, 'x'),
+    ]) {
+      const absent = await api.call('GET', wrong);
+      t.equal(absent.status, 404, wrong);
+      t.match(absent.headers['content-type'], /^text\/html/);
+      t.ok(absent.text.includes(catalogues.en.receipts.unknown));
+      t.equal((await api.call('POST', wrong, { payload: 'name=x', headers: form })).status, 404);
+    }
+  },
+);
 
-void t.test('what a buyer types is kept only where the merchant keeps it', async (t) => {
+void t.test('text that a buyer enters is stored only if the merchant stores it', async (t) => {
   const api = await testApi(t);
   const { pay, profile } = await stage(api);
   const [first, second] = [await pay('2026-01-01'), await pay('2026-02-01')];
@@ -146,23 +149,26 @@ void t.test('what a buyer types is kept only where the merchant keeps it', async
   t.notMatch(await text(second.path), /Alice/);
 });
 
-void t.test('a period that a credit paid has a receipt; pages are in six languages', async (t) => {
-  const api = await testApi(t);
-  const { pay } = await stage(api);
-  const { path } = await pay('2026-01-01', {
-    source: 'credit',
-    txSignature: null,
-    amountGross: '0',
-    platformFee: '0',
-    amountNet: '0',
-    creditSpent: '4000000',
-  });
-  const { text } = await api.call('GET', path);
-  t.match(text, /<dt>Paid with credit from a change of plan<\/dt>[^]*4\.00 USDC/);
-  for (const [code, { receipts: words }] of Object.entries(catalogues)) {
-    const byHeader = await api.call('GET', path, { headers: { 'accept-language': code } });
-    const byLink = await api.call('GET', `${path}?lang=${code}`);
-    t.equal(byLink.text, byHeader.text, code);
-    t.ok(byLink.text.includes(`<html lang="${code}">`) && byLink.text.includes(words.details));
-  }
-});
+void t.test(
+  'a period that a credit paid has a receipt, and receipts exist in six languages',
+  async (t) => {
+    const api = await testApi(t);
+    const { pay } = await stage(api);
+    const { path } = await pay('2026-01-01', {
+      source: 'credit',
+      txSignature: null,
+      amountGross: '0',
+      platformFee: '0',
+      amountNet: '0',
+      creditSpent: '4000000',
+    });
+    const { text } = await api.call('GET', path);
+    t.match(text, /<dt>Paid with credit from a change of plan<\/dt>[^]*4\.00 USDC/);
+    for (const [code, { receipts: words }] of Object.entries(catalogues)) {
+      const byHeader = await api.call('GET', path, { headers: { 'accept-language': code } });
+      const byLink = await api.call('GET', `${path}?lang=${code}`);
+      t.equal(byLink.text, byHeader.text, code);
+      t.ok(byLink.text.includes(`<html lang="${code}">`) && byLink.text.includes(words.details));
+    }
+  },
+);

@@ -17,7 +17,7 @@ const manifest = JSON.parse(await readFile(new URL('manifest.json', built), 'utf
 
 const documents = ['/s/019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60', '/account', '/dashboard'];
 
-void t.test('a document only allows its own files, and no frame', async (t) => {
+void t.test('a document may load only its own files, and no frame', async (t) => {
   const { app } = await testApi(t);
   for (const url of documents) {
     const { statusCode, headers, payload } = await app.inject(url);
@@ -41,28 +41,34 @@ void t.test('a document only allows its own files, and no frame', async (t) => {
 const PHONE =
   'Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Mobile Safari/537.36';
 
-void t.test('a buyer’s page weighs less than 110 KB compressed, the desk 130 KB', async (t) => {
-  const { app } = await testApi(t, { environment: 'production' });
-  for (const url of [...documents, '/checkout/019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60'])
-    for (const language of Object.keys(languages)) {
-      const headers = { 'user-agent': PHONE, 'accept-language': language };
-      const { payload } = await app.inject({ url, headers });
-      // Loaded later, by some states of the page, or by pages in another language.
-      const isLater = (file: string) => /qr-code-|words-/.test(file);
-      const isOwn = (file: string) => file.includes(`words-${language}-`) && url !== '/dashboard';
-      const files = Array.from(payload.matchAll(/"(\/assets\/[^"]+)"/g), ([, file]) =>
-        String(file),
-      ).filter((file) => !isLater(file) || isOwn(file));
-      const parts = await Promise.all(
-        files.map((file) => app.inject({ url: file, headers: { 'accept-encoding': 'br' } })),
-      );
-      const bytes = parts.reduce((sum, { rawPayload }) => sum + rawPayload.length, payload.length);
-      const least = url === '/dashboard' ? 3 : language === 'en' ? 4 : 5;
-      t.equal(files.length, least, `${url} in ${language}: ${files.join(' ')}`);
-      const most = url === '/dashboard' ? 130_000 : 110_000;
-      t.ok(bytes < most, `${url} in ${language}: ${bytes} bytes`);
-    }
-});
+void t.test(
+  'a buyer’s page weighs less than 110 KB compressed, the dashboard 130 KB',
+  async (t) => {
+    const { app } = await testApi(t, { environment: 'production' });
+    for (const url of [...documents, '/checkout/019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60'])
+      for (const language of Object.keys(languages)) {
+        const headers = { 'user-agent': PHONE, 'accept-language': language };
+        const { payload } = await app.inject({ url, headers });
+        // Files that some states of the page, or pages in another language, load later.
+        const isLater = (file: string) => /qr-code-|words-/.test(file);
+        const isOwn = (file: string) => file.includes(`words-${language}-`) && url !== '/dashboard';
+        const files = Array.from(payload.matchAll(/"(\/assets\/[^"]+)"/g), ([, file]) =>
+          String(file),
+        ).filter((file) => !isLater(file) || isOwn(file));
+        const parts = await Promise.all(
+          files.map((file) => app.inject({ url: file, headers: { 'accept-encoding': 'br' } })),
+        );
+        const bytes = parts.reduce(
+          (sum, { rawPayload }) => sum + rawPayload.length,
+          payload.length,
+        );
+        const least = url === '/dashboard' ? 3 : language === 'en' ? 4 : 5;
+        t.equal(files.length, least, `${url} in ${language}: ${files.join(' ')}`);
+        const most = url === '/dashboard' ? 130_000 : 110_000;
+        t.ok(bytes < most, `${url} in ${language}: ${bytes} bytes`);
+      }
+  },
+);
 
 void t.test(
   'only Chrome on Android may reach wallet apps, and only from buyers’ pages',
@@ -125,7 +131,7 @@ void t.test(
   },
 );
 
-void t.test('each language beside English has a file of its own', async (t) => {
+void t.test('each language except English has its own file', async (t) => {
   const files = Object.keys(manifest).filter((name) => name.startsWith('words-'));
   t.equal(files.length, Object.keys(languages).length - 1);
 });
@@ -139,7 +145,7 @@ void t.test('the demo wallet only exists in development on a local chain', async
   t.notMatch((await production.app.inject('/account')).payload, /demo-wallet-/);
 });
 
-void t.test('the sandbox’s buttons are in the demo wallet’s script alone', async (t) => {
+void t.test('the sandbox’s buttons are only in the demo wallet’s script', async (t) => {
   const textOf = (page: string) =>
     readFile(new URL(`assets/${manifest[page] ?? ''}`, built), 'utf8');
   t.match(await textOf('demo-wallet'), 'Empty this wallet');
@@ -153,7 +159,7 @@ void t.test('the sandbox’s buttons are in the demo wallet’s script alone', a
   }
 });
 
-void t.test('a document names the address for reports, escaped', async (t) => {
+void t.test('a document shows the address for reports, escaped', async (t) => {
   const reportUrl = 'https://billing.example/abuse?a="b"&c=<d>';
   const { app } = await testApi(t, { reportUrl });
   for (const url of documents)
@@ -168,27 +174,24 @@ void t.test('a document names the address for reports, escaped', async (t) => {
   );
 });
 
-void t.test('the dashboard alone names the address for merchants', async (t) => {
+void t.test('only the dashboard shows the address for merchants', async (t) => {
   const { app } = await testApi(t, { contactUrl: 'mailto:sales@billing.example' });
   const meta = '<meta name="billing-contact" content="mailto:sales@billing.example">';
   for (const url of documents)
     t.equal((await app.inject(url)).payload.includes(meta), url === '/dashboard', url);
 });
 
-void t.test(
-  'documents and public terms share a budget of the address, files have none',
-  async (t) => {
-    const { app } = await testApi(t, { requestsPerMinute: { free: 1, pro: 1 } });
-    const answers = [];
-    for (const url of [...documents, '/plans/x', '/account', '/s/x', '/account', '/plans/x'])
-      answers.push((await app.inject(url)).statusCode);
-    t.same(answers, [200, 200, 200, 404, 200, 200, 429, 429]);
-    for (const url of [`/assets/${manifest.style ?? ''}`, '/openapi.json', '/docs/'])
-      for (let n = 0; n < 8; n += 1) t.equal((await app.inject(url)).statusCode, 200, url);
-  },
-);
+void t.test('documents and public terms share a budget per address, files have none', async (t) => {
+  const { app } = await testApi(t, { requestsPerMinute: { free: 1, pro: 1 } });
+  const answers = [];
+  for (const url of [...documents, '/plans/x', '/account', '/s/x', '/account', '/plans/x'])
+    answers.push((await app.inject(url)).statusCode);
+  t.same(answers, [200, 200, 200, 404, 200, 200, 429, 429]);
+  for (const url of [`/assets/${manifest.style ?? ''}`, '/openapi.json', '/docs/'])
+    for (let n = 0; n < 8; n += 1) t.equal((await app.inject(url)).statusCode, 200, url);
+});
 
-void t.test('a document that is refused is a page with a way out', async (t) => {
+void t.test('a refused document is a page with a way to continue', async (t) => {
   const { app } = await testApi(t, { requestsPerMinute: { free: 1, pro: 1 } });
   for (let n = 0; n < 6; n += 1) await app.inject('/account');
   for (const url of documents) {
@@ -212,41 +215,33 @@ void t.test('a document that is refused is a page with a way out', async (t) => 
   t.match(data.headers['content-type'], /json/, 'data is refused as data');
 });
 
-void t.test(
-  'buyers’ pages are refused, and explain themselves, in the reader’s language',
-  async (t) => {
-    const { app } = await testApi(t, { requestsPerMinute: { free: 3, pro: 3 } });
-    const ask = async (url: string, language: string) =>
-      (await app.inject({ url, headers: { 'accept-language': language } })).payload;
-    for (const [header, code] of [
-      ['de-CH,de;q=0.9,en;q=0.8', 'de'],
-      ['fi, fr;q=0.5, es;q=0.7', 'es'],
-      ['en;q=0, ja;q=0.1', 'ja'],
-      ['*, pt', 'pt'],
-      ['fi', 'en'],
-      ['', 'en'],
-      [';;q=x,,fr;q=', 'fr'],
-    ] as const) {
-      const words = catalogues[code].site;
-      const payload = await ask('/account', header);
-      t.ok(payload.includes(`<html lang="${code}">`), header);
-      for (const text of [
-        words.account.title,
-        words.account.fact,
-        words.loading,
-        words.needsScript,
-      ])
-        t.ok(payload.includes(text), text);
-    }
-    t.match(await ask('/dashboard', 'de'), /<html lang="en">.*<title>Dashboard<\/title>/s);
-    while (!(await ask('/s/x', 'en')).includes(catalogues.en.site.oneMoment));
-    const refused = await ask('/s/x', 'fr');
-    const { tooMany, subscribe } = catalogues.fr.site;
-    for (const text of ['Un instant', tooMany, subscribe.fact]) t.ok(refused.includes(text), text);
-  },
-);
+void t.test('refusals of buyers’ pages are in the reader’s language', async (t) => {
+  const { app } = await testApi(t, { requestsPerMinute: { free: 3, pro: 3 } });
+  const ask = async (url: string, language: string) =>
+    (await app.inject({ url, headers: { 'accept-language': language } })).payload;
+  for (const [header, code] of [
+    ['de-CH,de;q=0.9,en;q=0.8', 'de'],
+    ['fi, fr;q=0.5, es;q=0.7', 'es'],
+    ['en;q=0, ja;q=0.1', 'ja'],
+    ['*, pt', 'pt'],
+    ['fi', 'en'],
+    ['', 'en'],
+    [';;q=x,,fr;q=', 'fr'],
+  ] as const) {
+    const words = catalogues[code].site;
+    const payload = await ask('/account', header);
+    t.ok(payload.includes(`<html lang="${code}">`), header);
+    for (const text of [words.account.title, words.account.fact, words.loading, words.needsScript])
+      t.ok(payload.includes(text), text);
+  }
+  t.match(await ask('/dashboard', 'de'), /<html lang="en">.*<title>Dashboard<\/title>/s);
+  while (!(await ask('/s/x', 'en')).includes(catalogues.en.site.oneMoment));
+  const refused = await ask('/s/x', 'fr');
+  const { tooMany, subscribe } = catalogues.fr.site;
+  for (const text of ['Un instant', tooMany, subscribe.fact]) t.ok(refused.includes(text), text);
+});
 
-void t.test('while the database is away a document is a page too', async (t) => {
+void t.test('while the database is unreachable a document is an error page too', async (t) => {
   const sql = connect('postgres://postgres@127.0.0.1:1/none', { max: 1, name: 'serve' });
   t.teardown(() => sql.end({ timeout: 0 }));
   const { app } = await testApi(t, { sql });
@@ -256,7 +251,7 @@ void t.test('while the database is away a document is a page too', async (t) => 
   t.match(payload, /does not reach its database/);
 });
 
-void t.test('a document says what to do when its script does not start', async (t) => {
+void t.test('a document says what to do if its script does not start', async (t) => {
   const { app } = await testApi(t);
   for (const url of documents) {
     const { payload } = await app.inject(url);
@@ -267,7 +262,7 @@ void t.test('a document says what to do when its script does not start', async (
   }
 });
 
-void t.test('anyone may read a plan’s public terms', async (t) => {
+void t.test('a plan’s public terms need no credentials', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const { insertPlan } = await import('../../fixtures/rows.ts');
@@ -310,7 +305,7 @@ void t.test('a link to a plan has Open Graph tags of the plan, escaped', async (
   t.equal((await api.app.inject('/s/%3Cscript%3E')).statusCode, 200);
 });
 
-void t.test('pages know where USDC can be bought, if the operator says so', async (t) => {
+void t.test('pages link to a seller of USDC if the operator configured one', async (t) => {
   const onrampUrl = 'https://buy.example/?to={address}&usdc={amount}';
   const { app } = await testApi(t, { onrampUrl });
   const content = 'https://buy.example/?to={address}&#38;usdc={amount}';
@@ -320,7 +315,7 @@ void t.test('pages know where USDC can be bought, if the operator says so', asyn
   );
 });
 
-void t.test('paths that every site has', async (t) => {
+void t.test('the site answers robots.txt and other well-known paths', async (t) => {
   const { app } = await testApi(t);
   const redirects = {
     '/': [302, '/dashboard'],

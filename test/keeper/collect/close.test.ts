@@ -43,7 +43,7 @@ async function lamportsOf(stage: Stage, address: string): Promise<bigint> {
 }
 
 void t.test(
-  'a cancelled account whose rent the keeper paid is closed after the paid time, and the rent returns',
+  'a cancelled account whose rent the keeper paid is closed after the paid time',
   async (t) => {
     const { stage, subscription } = await started(t);
     await cancelOnChain(stage, subscription);
@@ -74,7 +74,7 @@ void t.test(
 );
 
 void t.test(
-  'after a forced end the account is closed once paid time is over and the subscriber has cancelled',
+  'after a forced end the account is closed once it is cancelled and its paid time is over',
   async (t) => {
     const { stage, subscription } = await started(t);
     const { paidThrough } = await stage.row(subscription);
@@ -193,43 +193,46 @@ void t.test(
   },
 );
 
-void t.test('a closing that does not land delays neither collections nor a stop', async (t) => {
-  const { stage, plan, subscription: closing, keeper } = await started(t);
-  const collecting = await stage.subscriber(plan);
-  await paidOnce(stage, collecting);
-  await cancelOnChain(stage, closing);
-  await stage.until(
-    'the cancellation is seen',
-    async () => (await stage.row(closing)).cancelRequestedAt !== null,
-  );
-  await keeper.stop();
-  stage.net.passSeconds(DAY + 5);
+void t.test(
+  'a close transaction that does not land delays neither collections nor a stop',
+  async (t) => {
+    const { stage, plan, subscription: closing, keeper } = await started(t);
+    const collecting = await stage.subscriber(plan);
+    await paidOnce(stage, collecting);
+    await cancelOnChain(stage, closing);
+    await stage.until(
+      'the cancellation is seen',
+      async () => (await stage.row(closing)).cancelRequestedAt !== null,
+    );
+    await keeper.stop();
+    stage.net.passSeconds(DAY + 5);
 
-  let lost = 0;
-  const { collector, taken } = stage.parts({
-    sendTransaction: async () => {
-      lost += 1;
-      return '';
-    },
-  });
-  await collector.turn();
-  t.same(
-    taken.map(({ id }) => id),
-    [collecting.id],
-  );
-  t.match(await stage.row(closing), { status: 'active', claimId: /./ }, 'still under way');
-  await stage.until('it was sent', async () => lost > 0);
-  await collector.stop();
-  t.match(await stage.row(closing), { status: 'active', claimId: null }, 'given back as it was');
+    let lost = 0;
+    const { collector, taken } = stage.parts({
+      sendTransaction: async () => {
+        lost += 1;
+        return '';
+      },
+    });
+    await collector.turn();
+    t.same(
+      taken.map(({ id }) => id),
+      [collecting.id],
+    );
+    t.match(await stage.row(closing), { status: 'active', claimId: /./ }, 'still under way');
+    await stage.until('it was sent', async () => lost > 0);
+    await collector.stop();
+    t.match(await stage.row(closing), { status: 'active', claimId: null }, 'given back as it was');
 
-  await expireKeeperLeases(stage.sql);
-  await stage.startKeeper();
-  await stage.until(
-    'the next keeper closes it',
-    async () => (await stage.row(closing)).status === 'cancelled',
-  );
-  t.match((await stage.events(closing)).at(-1), {
-    type: 'cancel_finalized',
-    data: { accountClosed: true },
-  });
-});
+    await expireKeeperLeases(stage.sql);
+    await stage.startKeeper();
+    await stage.until(
+      'the next keeper closes it',
+      async () => (await stage.row(closing)).status === 'cancelled',
+    );
+    t.match((await stage.events(closing)).at(-1), {
+      type: 'cancel_finalized',
+      data: { accountClosed: true },
+    });
+  },
+);

@@ -79,7 +79,7 @@ void t.test(
   },
 );
 
-void t.test('a pending plan is read ever more rarely and ends after 7 days', async (t) => {
+void t.test('a pending plan is read at growing intervals and given up after 7 days', async (t) => {
   const stage = await startStage(t);
   const plan = await stage.plan();
   const due = async (age: string, lookedAt: string) => {

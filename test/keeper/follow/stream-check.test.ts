@@ -41,7 +41,7 @@ async function startCheck(stage: Stage, rpc = stage.rpc) {
   }
 }
 
-void t.test('a lost transaction is reported once, at the next check', async (t) => {
+void t.test('a transaction that the stream lost is reported once, at the next check', async (t) => {
   const stage = await startStage(t, { blockMs: 0 });
   const { check, transact, settle, losses } = await startCheck(stage);
   for (let each = 0; each < 2; each += 1) {
@@ -62,7 +62,7 @@ void t.test('a lost transaction is reported once, at the next check', async (t) 
   t.equal(losses(), 1, 'and once is enough');
 });
 
-void t.test('what happened before the stream opened is not compared', async (t) => {
+void t.test('transactions from before the stream opened are not compared', async (t) => {
   const stage = await startStage(t, { blockMs: 0 });
   await stage.plan();
   const { check, transact, settle, reachSlot, losses } = await startCheck(stage);
@@ -78,7 +78,7 @@ void t.test('what happened before the stream opened is not compared', async (t) 
   t.equal(losses(), 1);
 });
 
-void t.test('without a complete check for an hour, everything is read', async (t) => {
+void t.test('after an hour without a complete check everything is read', async (t) => {
   const stage = await startStage(t, { blockMs: 0 });
   const { check, passMs, settle, losses } = await startCheck(stage);
   passMs(HOUR_MS - 1);
@@ -97,7 +97,7 @@ void t.test('without a complete check for an hour, everything is read', async (t
   t.equal(losses(), 1, 'a complete check counts');
 });
 
-void t.test('more signatures than a check can list are made up for within the hour', async (t) => {
+void t.test('transactions beyond the size of a check are read within the hour', async (t) => {
   const stage = await startStage(t, { blockMs: 0 });
   let isCrowded = true;
   const info = { signature: 'of another', err: null, blockTime: 0, memo: null };

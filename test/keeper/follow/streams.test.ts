@@ -14,58 +14,55 @@ import { Notifications } from '../../../src/keeper/follow/streams.ts';
 import { Sweep } from '../../../src/keeper/follow/sweep.ts';
 import { HOUR, silent, startStage, type Stage } from '../../fixtures/billing.ts';
 
-void t.test(
-  'repeated, late and forged notifications change nothing: they only cause reads of the chain',
-  async (t) => {
-    const stage = await startStage(t);
-    const subscription = await stage.subscriber(await stage.plan());
-    const keeper = await stage.startKeeper();
-    await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
-    await stage.quiet();
-    await keeper.stop();
-    const { context } = stage.parts();
-    const sweep = new Sweep(context, { sweepMinutes: 60 });
-    let woken = 0;
-    const notices = new Notifications(context, {
-      sweep,
-      plans: new PlanWatch(context),
-      inFlight: { explains: () => false, isOwn: () => false },
-      onDue: () => (woken += 1),
-    });
-    const { accounts } = await stage.rpc.getMultipleAccounts([subscription.pda]);
-    const live = accounts[0]!;
-    const before = await stage.row(subscription);
-    const notice = (data: Buffer, address = subscription.pda) => ({
-      ...live,
-      data,
-      address,
-      slot: 1n,
-    });
+void t.test('repeated, late and forged notifications only cause reads of the chain', async (t) => {
+  const stage = await startStage(t);
+  const subscription = await stage.subscriber(await stage.plan());
+  const keeper = await stage.startKeeper();
+  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+  await stage.quiet();
+  await keeper.stop();
+  const { context } = stage.parts();
+  const sweep = new Sweep(context, { sweepMinutes: 60 });
+  let woken = 0;
+  const notices = new Notifications(context, {
+    sweep,
+    plans: new PlanWatch(context),
+    inFlight: { explains: () => false, isOwn: () => false },
+    onDue: () => (woken += 1),
+  });
+  const { accounts } = await stage.rpc.getMultipleAccounts([subscription.pda]);
+  const live = accounts[0]!;
+  const before = await stage.row(subscription);
+  const notice = (data: Buffer, address = subscription.pda) => ({
+    ...live,
+    data,
+    address,
+    slot: 1n,
+  });
 
-    // The unchanged account, repeatedly.
-    for (let times = 0; times < 5; times += 1) notices.take(notice(live.data));
-    await notices.turn();
-    t.equal(woken, 0);
-    // Forged: cancelled, pulled in full for a later period, random bytes of every length, accounts
-    // of strangers.
-    const cancelled = Buffer.from(live.data);
-    cancelled.writeBigInt64LE(1n, 147);
-    notices.take(notice(cancelled));
-    await notices.turn();
-    const pulled = Buffer.from(live.data);
-    pulled.writeBigInt64LE(pulled.readBigInt64LE(139) + 720n * 3600n, 139);
-    notices.take(notice(pulled));
-    await notices.turn();
-    for (const size of [0, 106, 155, 155, 491, 1000]) notices.take(notice(randomBytes(size)));
-    notices.take(notice(live.data, 'So11111111111111111111111111111111111111112'));
-    await notices.turn();
-    t.same(await stage.row(subscription), before, 'the row is as it was');
-    t.same(
-      (await stage.events(subscription)).map(({ type }) => type),
-      ['subscription_created', 'payment_success'],
-    );
-  },
-);
+  // The unchanged account, repeatedly.
+  for (let times = 0; times < 5; times += 1) notices.take(notice(live.data));
+  await notices.turn();
+  t.equal(woken, 0);
+  // Forged: cancelled, pulled in full for a later period, random bytes of every length, accounts
+  // of strangers.
+  const cancelled = Buffer.from(live.data);
+  cancelled.writeBigInt64LE(1n, 147);
+  notices.take(notice(cancelled));
+  await notices.turn();
+  const pulled = Buffer.from(live.data);
+  pulled.writeBigInt64LE(pulled.readBigInt64LE(139) + 720n * 3600n, 139);
+  notices.take(notice(pulled));
+  await notices.turn();
+  for (const size of [0, 106, 155, 155, 491, 1000]) notices.take(notice(randomBytes(size)));
+  notices.take(notice(live.data, 'So11111111111111111111111111111111111111112'));
+  await notices.turn();
+  t.same(await stage.row(subscription), before, 'the row is as it was');
+  t.same(
+    (await stage.events(subscription)).map(({ type }) => type),
+    ['subscription_created', 'payment_success'],
+  );
+});
 
 void t.test('the sweep finds changes that were made while the stream was down', async (t) => {
   const stage = await startStage(t);
@@ -169,48 +166,54 @@ void t.test('a renewed token approval is found by the stream alone', async (t) =
   t.match(await row(), { status: 'active', failedAttempts: 0 });
 });
 
-void t.test('a transaction that the endpoint does not have yet is requested again', async (t) => {
-  let asked = 0;
-  const { stage, subscription, follow } = await streamAlone(t, ({ rpc }) => ({
-    getTransaction: async (signature, options) => {
-      asked += 1;
-      return asked <= 3
-        ? { signature, unreadable: 'missing' }
-        : rpc.getTransaction(signature, options);
-    },
-  }));
-  const { wallet } = subscription;
-  await stage.send(
-    [wallet],
-    [revokeAuthority(stage.net.programId, { user: wallet.address, mint: stage.net.mint })],
-  );
-  await stage.until('the revocation is seen', async () => {
-    await follow();
-    return (await stage.row(subscription)).delegationRevokedAt !== null;
-  });
-  t.ok(asked > 3);
-});
-
-void t.test('a notification is read again once the endpoint has reached its slot', async (t) => {
-  let behind = 2;
-  const { stage, subscription, follow } = await streamAlone(t, ({ rpc }) => ({
-    getMultipleAccounts: async (addresses, options) => {
-      if (options?.minSlot !== undefined && behind-- > 0)
-        throw new RpcUnreachable('getMultipleAccounts', []);
-      return rpc.getMultipleAccounts(addresses, options);
-    },
-  }));
-  const parties = {
-    subscriber: subscription.wallet.address,
-    plan: subscription.plan.pda,
-    subscription: subscription.pda,
-  };
-  await stage.send([subscription.wallet], [cancelSubscription(stage.net.programId, parties)]);
-  await stage.until('the cancellation is seen', async () => {
-    await follow().catch((error: unknown) => {
-      if (!(error instanceof RpcUnreachable)) throw error;
+void t.test(
+  'a notified transaction that the endpoint does not have yet is requested again',
+  async (t) => {
+    let asked = 0;
+    const { stage, subscription, follow } = await streamAlone(t, ({ rpc }) => ({
+      getTransaction: async (signature, options) => {
+        asked += 1;
+        return asked <= 3
+          ? { signature, unreadable: 'missing' }
+          : rpc.getTransaction(signature, options);
+      },
+    }));
+    const { wallet } = subscription;
+    await stage.send(
+      [wallet],
+      [revokeAuthority(stage.net.programId, { user: wallet.address, mint: stage.net.mint })],
+    );
+    await stage.until('the revocation is seen', async () => {
+      await follow();
+      return (await stage.row(subscription)).delegationRevokedAt !== null;
     });
-    return (await stage.row(subscription)).cancelRequestedAt !== null;
-  });
-  t.ok(behind < 0);
-});
+    t.ok(asked > 3);
+  },
+);
+
+void t.test(
+  'a notified account is read again once the endpoint has reached its slot',
+  async (t) => {
+    let behind = 2;
+    const { stage, subscription, follow } = await streamAlone(t, ({ rpc }) => ({
+      getMultipleAccounts: async (addresses, options) => {
+        if (options?.minSlot !== undefined && behind-- > 0)
+          throw new RpcUnreachable('getMultipleAccounts', []);
+        return rpc.getMultipleAccounts(addresses, options);
+      },
+    }));
+    const parties = {
+      subscriber: subscription.wallet.address,
+      plan: subscription.plan.pda,
+      subscription: subscription.pda,
+    };
+    await stage.send([subscription.wallet], [cancelSubscription(stage.net.programId, parties)]);
+    await stage.until('the cancellation is seen', async () => {
+      await follow().catch((error: unknown) => {
+        if (!(error instanceof RpcUnreachable)) throw error;
+      });
+      return (await stage.row(subscription)).cancelRequestedAt !== null;
+    });
+    t.ok(behind < 0);
+  },
+);

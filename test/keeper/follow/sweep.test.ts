@@ -57,7 +57,7 @@ async function swept(t: Test, count: number) {
 }
 
 void t.test(
-  'a turn reads one batch in due order; the next lap starts SWEEP_MINUTES after this one',
+  'a turn of the sweep reads one batch in due order, and a lap takes SWEEP_MINUTES',
   async (t) => {
     const { stage, ids, looks, sweep, begin } = await swept(t, 2 * SIZE + 10);
     await begin();
@@ -77,26 +77,23 @@ void t.test(
   },
 );
 
-void t.test(
-  'a lap is spread over four fifths of SWEEP_MINUTES, and each step waits for its share',
-  async (t) => {
-    const { ids, looks, sweep, begin } = await swept(t, 4 * SIZE);
-    await begin(0, ids.length);
-    const keeper = sweep();
-    t.equal(await keeper.turn(), false);
-    t.equal(looks.length, 1);
-    t.equal(keeper.waitMs(), 30_000, 'twelve minutes, and looked at for other keepers meanwhile');
-    const quarter = 0.8 * MINUTES * 15;
-    await begin(quarter - 5, ids.length);
-    t.equal(await keeper.turn(), false);
-    t.equal(keeper.waitMs(), 30_000);
-    await begin(3 * quarter - 25, ids.length);
-    t.equal(await keeper.turn(), false);
-    t.ok(keeper.waitMs() > 0 && keeper.waitMs() <= 25_000, `${keeper.waitMs()} ms`);
-  },
-);
+void t.test('a lap of the sweep is spread over four fifths of SWEEP_MINUTES', async (t) => {
+  const { ids, looks, sweep, begin } = await swept(t, 4 * SIZE);
+  await begin(0, ids.length);
+  const keeper = sweep();
+  t.equal(await keeper.turn(), false);
+  t.equal(looks.length, 1);
+  t.equal(keeper.waitMs(), 30_000, 'twelve minutes, and looked at for other keepers meanwhile');
+  const quarter = 0.8 * MINUTES * 15;
+  await begin(quarter - 5, ids.length);
+  t.equal(await keeper.turn(), false);
+  t.equal(keeper.waitMs(), 30_000);
+  await begin(3 * quarter - 25, ids.length);
+  t.equal(await keeper.turn(), false);
+  t.ok(keeper.waitMs() > 0 && keeper.waitMs() <= 25_000, `${keeper.waitMs()} ms`);
+});
 
-void t.test('a late lap catches up at once, and only up to its schedule', async (t) => {
+void t.test('a late sweep catches up with its schedule without running ahead of it', async (t) => {
   const { ids, looks, sweep, begin } = await swept(t, 4 * SIZE);
   const spread = 0.8 * MINUTES * 60;
   await begin(spread / 2 + 10, ids.length);
@@ -110,7 +107,7 @@ void t.test('a late lap catches up at once, and only up to its schedule', async 
   t.same(looks.flat().toSorted(), ids.toSorted(), 'each once');
 });
 
-void t.test('a lap that is longer than the one before catches up as well', async (t) => {
+void t.test('a sweep with more rows than the lap before catches up as well', async (t) => {
   const { ids, looks, sweep, begin } = await swept(t, 3 * SIZE);
   await begin(0.8 * MINUTES * 60 + 1, 1);
   const keeper = sweep();
@@ -138,7 +135,7 @@ void t.test(
 );
 
 void t.test(
-  'after a gap a subscription that is paid and rescheduled meanwhile is not read again, so the lap ends',
+  'after a gap a rescheduled subscription is not read twice, so that the lap ends',
   async (t) => {
     const { stage, ids, looks, sweep, begin } = await swept(t, 3 * SIZE);
     await begin(-3600);
@@ -155,7 +152,7 @@ void t.test(
   },
 );
 
-void t.test('keepers share the sweep: after a gap they read one lap together', async (t) => {
+void t.test('several keepers share a lap of the sweep after a gap', async (t) => {
   const { ids, looks, sweep, begin } = await swept(t, 8 * SIZE);
   await begin(-3600);
   const keepers = [sweep(), sweep(), sweep()];
@@ -221,21 +218,24 @@ void t.test('a batch that could not be read is read first in the next turn', asy
   t.same(looks, [first, first, first, first, ids.slice(SIZE).toSorted()]);
 });
 
-void t.test('a batch that a dead keeper had taken is read in the next lap', async (t) => {
-  const { stage, ids, looks, sweep, begin } = await swept(t, 2 * SIZE);
-  await begin();
-  const dying = sweep({
-    getMultipleAccounts: () => Promise.reject(new RpcUnreachable('getMultipleAccounts', [])),
-  });
-  await t.rejects(dying.turn(), RpcUnreachable);
-  looks.length = 0;
-  const other = sweep();
-  for (let turns = 0; turns < 2; turns += 1) await other.turn();
-  t.same(looks.flat().toSorted(), ids.slice(SIZE).toSorted());
-  await stage.sql`update sweeps set starts_at = now()`;
-  await other.turn();
-  t.same(looks.at(-1), ids.slice(0, SIZE).toSorted());
-});
+void t.test(
+  'a batch of the sweep that a dead keeper had taken is read in the next lap',
+  async (t) => {
+    const { stage, ids, looks, sweep, begin } = await swept(t, 2 * SIZE);
+    await begin();
+    const dying = sweep({
+      getMultipleAccounts: () => Promise.reject(new RpcUnreachable('getMultipleAccounts', [])),
+    });
+    await t.rejects(dying.turn(), RpcUnreachable);
+    looks.length = 0;
+    const other = sweep();
+    for (let turns = 0; turns < 2; turns += 1) await other.turn();
+    t.same(looks.flat().toSorted(), ids.slice(SIZE).toSorted());
+    await stage.sql`update sweeps set starts_at = now()`;
+    await other.turn();
+    t.same(looks.at(-1), ids.slice(0, SIZE).toSorted());
+  },
+);
 
 void t.test(
   'a batch that fails for a reason other than an outage does not stop the sweep',
@@ -256,7 +256,7 @@ void t.test(
   },
 );
 
-void t.test('a read makes only changed subscriptions due, at the chain’s time', async (t) => {
+void t.test('the sweep makes only changed subscriptions due, at the chain’s time', async (t) => {
   const stage = await startStage(t);
   const plan = await stage.plan();
   const [still, cancelled] = [await stage.subscriber(plan), await stage.subscriber(plan)];
@@ -321,7 +321,7 @@ void t.test('an endpoint that lags does not undo a change that was read', async 
 });
 
 void t.test(
-  'the keeper’s own payment does not count as a change before it is recorded; other changes do',
+  'the keeper’s own unrecorded payment does not count as a change; other changes do',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan();
@@ -345,7 +345,7 @@ void t.test(
       subscription: cancelled.pda,
     };
     await stage.send([cancelled.wallet], [cancelSubscription(stage.net.programId, parties)]);
-    // With another amount the pull is not that of the open attempt.
+    // After this change of the amount, the pull is not the pull of the open attempt.
     await stage.sql`update payment_attempts set amount_gross = amount_gross + 1, amount_net = amount_net + 1 where subscription_id = ${foreign.id}`;
     const all = [paid, cancelled, foreign].map(({ id }) => id);
     const noticed = async () =>

@@ -47,7 +47,7 @@ const successes = async (stage: Stage, subscription: Subscription) =>
 for (const percent of [null, 60])
   for (const survives of [true, false])
     void t.test(
-      `a payment whose commit a failover lost is pulled once, discount ${percent ?? 0}, its keeper ${survives ? 'keeps running' : 'is gone'}`,
+      `a payment lost in a failover is pulled once, discount ${percent ?? 0}, its keeper ${survives ? 'keeps running' : 'is gone'}`,
       async (t) => {
         const { stage, subscription } = await staged(t, { blockMs: 400 });
         if (percent !== null)
@@ -56,7 +56,8 @@ for (const percent of [null, 60])
         const keeper = await stage.startKeeper();
         await sent(stage, keeper);
         if (!survives) {
-          // A killed keeper releases no claims; this one must not settle what it sent.
+          // A killed keeper releases no claims. The new claim ids keep this keeper from settling
+          // what it sent.
           await stage.sql`update subscription_work set claim_id = gen_random_uuid()`;
           await keeper.stop();
         }
@@ -167,7 +168,7 @@ void t.test(
 );
 
 void t.test(
-  'a database without the plans of a missing payment holds nothing: another database uses the same key',
+  'a missing payment of a plan that the database lacks holds nothing: the key is used elsewhere too',
   async (t) => {
     const { stage, subscription } = await staged(t);
     const first = await stage.startKeeper();
@@ -188,7 +189,7 @@ void t.test(
 );
 
 void t.test(
-  'a hold of one plan leaves its payments due without a failure; other plans are collected',
+  'a hold on one plan leaves its payments due without a failure, and other plans are collected',
   async (t) => {
     const { stage, plan, subscription } = await staged(t);
     const poor = await stage.subscriber(plan, { usdc: 0n });

@@ -39,7 +39,7 @@ async function signed(t: Test, { liesBy = 0, discount = 60 } = {}) {
   return { stage, full, cheap, rpc, lie, taken, resolver, dead, expired };
 }
 
-void t.test('the slot of the blockhash is stored with its transaction', async (t) => {
+void t.test('a transaction is stored with the slot of its blockhash', async (t) => {
   const { stage, taken } = await signed(t);
   t.equal(taken.length, 2);
   const rows = await stage.sql<{ slot: bigint }[]>`select blockhash_slot as slot from transactions`;
@@ -94,7 +94,7 @@ void t.test(
 
 for (const discount of [60, 40, 1])
   void t.test(
-    `while one endpoint is down, a payment at full price expires by the other; one at ${discount} % off waits for both`,
+    `while one endpoint is down, only payments at the full price expire; one at ${discount} % off waits for both`,
     async (t) => {
       const { stage, full, cheap, taken, dead, resolver } = await signed(t, { discount });
       stage.net.mineBlocks(200);
@@ -136,7 +136,7 @@ void t.test(
 );
 
 void t.test(
-  'a partial payment waits for a history back to its blockhash, and is unexplained after its period',
+  'a partial payment waits for a history back to its blockhash, and then ends as unexplained',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const subscription = await stage.subscriber(await stage.plan({ amount: AMOUNT }));

@@ -31,7 +31,7 @@ const pullOf = (
   });
 
 void t.test(
-  'a transaction’s transfers are one pull per period and subscription; the treasury’s is the fee',
+  'a transaction’s transfers form one pull per period and subscription, with the treasury’s as fee',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan();
@@ -119,8 +119,8 @@ void t.test(
       commitment: 'finalized',
     });
     const harmless = await stage.rpc.getTransaction(real.at(-1)!.signature);
-    const spam = Array.from({ length: 2500 }, (_, place) => ({
-      signature: `spam ${place}`,
+    const spam = Array.from({ length: 2500 }, (_, index) => ({
+      signature: `spam ${index}`,
       slot: 1n,
       err: null,
       blockTime: real[0]!.blockTime,
@@ -163,7 +163,7 @@ const forgetful = {
 };
 
 void t.test(
-  'a period that an earlier registration paid is known from the books, without the history of the chain',
+  'a period that an earlier registration paid is read from the database, not from the chain',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -191,7 +191,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull of a past period that no history shows delays the next periods for half an hour, not for good',
+  'a pull of a past period that no history shows delays the next periods for half an hour only',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan({ periodHours: 1 });

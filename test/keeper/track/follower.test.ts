@@ -58,7 +58,7 @@ function scene(t: Parameters<typeof stopClock>[0], rpc: Partial<Rpc> = {}) {
   return { follower, transactions, statuses, pass, add, ...calls };
 }
 
-void t.test('only final transactions are settled, and not before their `settleAt`', async (t) => {
+void t.test('only final transactions are settled, and only after their `settleAt`', async (t) => {
   const { follower, transactions, pass, add, settled } = scene(t, { endpoints: () => 1 });
   const [now, later] = [add('now'), add('later')];
   add('open');
@@ -78,9 +78,9 @@ void t.test('only final transactions are settled, and not before their `settleAt
   t.same(settled, ['now', 'later', 'later']);
 });
 
-void t.test('a batch has 256 payments, and the next one the rest', async (t) => {
+void t.test('a batch has at most 256 payments, and the next one has the others', async (t) => {
   const { follower, add, settled } = scene(t, { endpoints: () => 1 });
-  for (let place = 0; place < 30; place += 1) add(`${place}`, { size: 10 }).status = final;
+  for (let index = 0; index < 30; index += 1) add(`${index}`, { size: 10 }).status = final;
   t.equal(await follower.settle(), true);
   t.equal(settled.length, 26);
   t.equal(await follower.settle(), false);
@@ -109,25 +109,22 @@ void t.test(
   },
 );
 
-void t.test(
-  'an unknown outcome waits twice as long each time, an error of the data longer',
-  (t) => {
-    const { follower, add } = scene(t);
-    const one = add('one');
-    const waits = Array.from({ length: 12 }, () => {
-      follower.postpone(one);
-      return one.settleAt - performance.now();
-    });
-    t.same(waits.slice(0, 3), [settle.againMs, 2 * settle.againMs, 4 * settle.againMs]);
-    t.equal(waits.at(-1), settle.latestMs);
-    follower.fault(one);
-    t.equal(one.settleAt - performance.now(), settle.faultMs);
-    t.end();
-  },
-);
+void t.test('an unknown outcome doubles the wait each time; a data error waits longer', (t) => {
+  const { follower, add } = scene(t);
+  const one = add('one');
+  const waits = Array.from({ length: 12 }, () => {
+    follower.postpone(one);
+    return one.settleAt - performance.now();
+  });
+  t.same(waits.slice(0, 3), [settle.againMs, 2 * settle.againMs, 4 * settle.againMs]);
+  t.equal(waits.at(-1), settle.latestMs);
+  follower.fault(one);
+  t.equal(one.settleAt - performance.now(), settle.faultMs);
+  t.end();
+});
 
 void t.test(
-  'those are judged that no endpoint shows, or one shows as not final for long',
+  'transactions that no endpoint shows, or that are not final for long, are judged',
   async (t) => {
     const { follower, statuses, pass, add, ended, judged } = scene(t);
     const stuck = add('stuck');
@@ -148,7 +145,7 @@ void t.test(
 );
 
 void t.test(
-  'leases are renewed in time, and statuses of old transactions come from history',
+  'leases are renewed in time, and statuses of old transactions are read from history',
   async (t) => {
     const asked: (boolean | undefined)[] = [];
     const { follower, pass, add, renewed } = scene(t, {

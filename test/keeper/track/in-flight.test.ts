@@ -56,7 +56,7 @@ void t.test(
 );
 
 void t.test(
-  'another keeper’s payment replaces this keeper’s, whose notifications are no longer explained',
+  'another keeper’s payment replaces this keeper’s, whose notifications then explain nothing',
   (t) => {
     const book = new InFlight();
     const id = randomUUID();
@@ -73,7 +73,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment that another process signed explains no notification and is unchecked until the chain is read',
+  'a payment that another process signed explains no notification before the chain is read',
   (t) => {
     const book = new InFlight();
     const theirs = signed({ here: false });
@@ -109,7 +109,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment claimed back from another keeper returns to its transaction, which no longer counts as own',
+  'a payment claimed back from another keeper rejoins its transaction, which is no longer own',
   (t) => {
     const book = new InFlight();
     const pack = { signature: 'pack', payments: 2 };
@@ -127,7 +127,7 @@ void t.test(
   },
 );
 
-void t.test('a payment explains no further notification after one of another change', (t) => {
+void t.test('after a notification of another change a payment explains no further one', (t) => {
   const book = new InFlight();
   const [one] = book.add([signed({ address: 'account' })]);
   t.ok(book.explains('account', account, 3n));

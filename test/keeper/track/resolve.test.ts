@@ -102,7 +102,7 @@ void t.test(
 );
 
 void t.test(
-  'an attempt of an account reopened since expires once the history reaches up to the new account',
+  'an attempt of an account that was reopened expires once the history reaches the new account',
   async (t) => {
     let isListed = false;
     const listing = (rpc: Rpc): Partial<Rpc> => ({
@@ -167,7 +167,7 @@ void t.test(
 );
 
 void t.test(
-  'an attempt stays open while no endpoint explains a pull that its account counts',
+  'an attempt stays open while its account counts a pull that no endpoint shows',
   async (t) => {
     let blind = true;
     const { stage, plan, subscription, flying, resolver, attempt } = await signed(t, 0, (rpc) => ({
@@ -207,28 +207,25 @@ void t.test(
   },
 );
 
-void t.test(
-  'a payment that was taken over has the fee that it was signed with, also when the merchant is the treasury',
-  async (t) => {
-    const stage = await startStage(t, { blockMs: 0 });
-    stage.net.fund(stage.treasury.address, { lamports: 10_000_000_000n, usdc: 1n });
-    const plan = await stage.plan({ amount: AMOUNT, merchant: stage.treasury });
-    const subscription = await stage.subscriber(plan);
-    const [flying] = await signAndDie(stage);
-    await stage.rpc.sendTransaction(flying!.attempt.transaction);
-    stage.mine();
-    await stage.startKeeper();
-    await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
-    t.match(await stage.payments(subscription), [
-      { source: 'keeper', amountGross: AMOUNT, platformFee: AMOUNT / 100n },
-    ]);
-    const reconciler = {
-      sql: stage.sql,
-      rpc: stage.rpc,
-      programId: stage.net.programId,
-      keepers: [stage.keeper.address],
-    };
-    const range = { since: new Date(0), until: new Date('2100-01-01'), repair: false };
-    t.same((await reconcile(reconciler, range)).differences, []);
-  },
-);
+void t.test('a payment that a keeper takes over has the fee that it was signed with', async (t) => {
+  const stage = await startStage(t, { blockMs: 0 });
+  stage.net.fund(stage.treasury.address, { lamports: 10_000_000_000n, usdc: 1n });
+  const plan = await stage.plan({ amount: AMOUNT, merchant: stage.treasury });
+  const subscription = await stage.subscriber(plan);
+  const [flying] = await signAndDie(stage);
+  await stage.rpc.sendTransaction(flying!.attempt.transaction);
+  stage.mine();
+  await stage.startKeeper();
+  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+  t.match(await stage.payments(subscription), [
+    { source: 'keeper', amountGross: AMOUNT, platformFee: AMOUNT / 100n },
+  ]);
+  const reconciler = {
+    sql: stage.sql,
+    rpc: stage.rpc,
+    programId: stage.net.programId,
+    keepers: [stage.keeper.address],
+  };
+  const range = { since: new Date(0), until: new Date('2100-01-01'), repair: false };
+  t.same((await reconcile(reconciler, range)).differences, []);
+});

@@ -30,13 +30,13 @@ async function transactions(stage: Stage, count: number, size = 1): Promise<InFl
   );
   return Array.from(
     { length: count },
-    (_, place) =>
+    (_, index) =>
       ({
-        signature: `signature ${place}`,
-        bytes: Buffer.from(String(place)),
+        signature: `signature ${index}`,
+        bytes: Buffer.from(String(index)),
         size,
         payments: new Map(
-          payments.slice(place * size, (place + 1) * size).map((one) => [one.id, one]),
+          payments.slice(index * size, (index + 1) * size).map((one) => [one.id, one]),
         ),
         sends: 0,
         sentAt: -Infinity,
@@ -77,7 +77,7 @@ const cancelled = (stage: Stage, id: string, cancel: typeof forceCancel = forceC
   stage.sql.begin((tx) => cancel(tx, { id, status: 'active' }));
 
 void t.test(
-  'once a cancellation is committed, neither its payment nor the rest of its transaction is sent',
+  'after a cancellation is committed neither its payment nor its transaction is sent',
   async (t) => {
     const stage = await startStage(t);
     const { begun, sendTransaction } = endpoint(t);
@@ -109,7 +109,7 @@ void t.test('a transaction with a cancelled payment is not sent again', async (t
   t.same(begun, [sent.signature]);
 });
 
-void t.test('a cancellation does not wait for a send without an answer', async (t) => {
+void t.test('a cancellation does not wait for a send that gets no answer', async (t) => {
   const stage = await startStage(t);
   const [one] = await transactions(stage, 1);
   const { begun, hold, release, within, sendTransaction } = endpoint(t);
@@ -125,7 +125,7 @@ void t.test('a cancellation does not wait for a send without an answer', async (
   t.equal(begun.length, 1, 'and it is not sent again');
 });
 
-void t.test('a check that took longer than 100 ms is made again before a send', async (t) => {
+void t.test('a check that took longer than 100 ms is repeated before a send', async (t) => {
   const stage = await startStage(t);
   const [late, fine] = (await transactions(stage, 2)) as [InFlightTransaction, InFlightTransaction];
   const { pass, begun, sendTransaction } = endpoint(t);
@@ -168,7 +168,7 @@ void t.test('a keeper does not send a payment whose claim it lost', async (t) =>
 });
 
 void t.test(
-  'after a notification the chain is read first, and a payment that it no longer allows is not sent',
+  'after a notification the chain is read, and a payment that it no longer allows is not sent',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -190,7 +190,7 @@ void t.test(
 );
 
 void t.test(
-  'a refused transaction version is reported; after an unreachable endpoint the send is tried again later',
+  'a refused transaction version is reported, and a send to an unreachable endpoint is repeated',
   async (t) => {
     const stage = await startStage(t);
     const [refused, lost] = (await transactions(stage, 2)) as [

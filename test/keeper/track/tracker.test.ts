@@ -98,7 +98,7 @@ void t.test('only finalized transactions are settled', async (t) => {
 });
 
 void t.test(
-  'the tracker takes no more than it can send soon, and calls onRoom once there is room again',
+  'the tracker limits its payments to what it can send soon, and calls onRoom when there is room',
   async (t) => {
     const { stage, tracker, taken, rooms } = await aloft(t, 1);
     const room = tracker.room();
@@ -123,7 +123,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment with an unknown end is settled later; the others of its batch are settled at once',
+  'a payment with an unknown outcome is settled later, the others of its batch at once',
   async (t) => {
     const tries: number[] = [];
     const waiting = new Set<string>();
@@ -202,7 +202,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment in flight explains the notification of itself alone, and none after another change',
+  'a payment in flight explains only its own notification, and none after another change',
   async (t) => {
     const { tracker, taken } = await aloft(t, 2);
     const [{ address, account }, other] = taken.map(({ expectedAccount }) => expectedAccount!) as [

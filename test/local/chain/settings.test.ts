@@ -12,7 +12,7 @@ const TOKEN_ACCOUNT = 165;
 const rentOf = (chain: { rpcUrl: string }, length = TOKEN_ACCOUNT) =>
   call<number>(chain.rpcUrl, 'getMinimumBalanceForRentExemption', length);
 
-void t.test('the rent follows its setting, step by step', async (t) => {
+void t.test('the rent follows its setting at each step', async (t) => {
   const chain = await startTestChain(t, { blockMs: 0 });
   t.equal(await rentOf(chain), 1_488_440, 'today');
   for (const [rate, tokenAccount] of [
@@ -28,7 +28,7 @@ void t.test('the rent follows its setting, step by step', async (t) => {
 });
 
 void t.test(
-  'the block time changes while the chain runs; not where blocks are made on demand',
+  'the block time can be changed while the chain runs, except with blocks on demand',
   async (t) => {
     const chain = await startTestChain(t, { blockMs: 1 });
     await chain.rpc('localnet_setBlockTime', 60_000);

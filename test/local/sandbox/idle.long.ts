@@ -82,7 +82,7 @@ void t.test(
       t.equal(response.status, 200);
       t.same(await response.json(), { success: true, data: [] }, 'no wallet has subscribed');
     }
-    await t.test('a transaction is still good 15 s after it was built', async (t) => {
+    await t.test('a transaction is still valid 15 s after it was built', async (t) => {
       const [subscriber] = ready.subscribers;
       const wallet = keypairFromSecret(bs58.decode(subscriber?.secretKey ?? ''));
       await call(ready.rpcUrl, 'localnet_faucet', wallet.address, '1000000000');
@@ -119,7 +119,7 @@ void t.test(
     });
     t.equal(mine.status, 200);
     for (const url of Object.values(ready.metricsUrls)) {
-      // Not ready for a moment where Postgres takes seconds to answer.
+      // A daemon is not ready for a moment when Postgres takes seconds to answer.
       await until(async () => (await fetch(`${url}/readyz`)).status === 200);
       t.pass(url);
     }

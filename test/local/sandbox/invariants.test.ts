@@ -99,7 +99,7 @@ void t.test('a correct play breaks no invariant', (t) => {
   t.end();
 });
 
-void t.test('each kind of harm is named', (t) => {
+void t.test('each kind of harm violates its own invariant', (t) => {
   const harm = (name: string, change: (evidence: Evidence) => void) => {
     const evidence = sound();
     change(evidence);

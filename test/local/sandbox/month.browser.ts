@@ -107,7 +107,7 @@ async function screens(t: Test, { ready, open }: Sandbox): Promise<void> {
   });
 }
 
-/** One endpoint is broken. It is repaired, and gets what failed since. */
+/** One endpoint is broken. After its repair, it gets the deliveries that have failed since. */
 async function repair(t: Test, { api }: Sandbox, page: Page): Promise<void> {
   await page.getByText('Your webhook fails').waitFor();
   await inspect(t, page, 'sandbox-dashboard');
@@ -323,8 +323,8 @@ async function statement(t: Test, { api, read }: Sandbox, page: Page): Promise<v
       .split('\r\n')
       .slice(1)
       .map((line) => line.split(','));
-    const sumOf = (place: number) =>
-      lines.reduce((sum, line) => sum + BigInt(line[place] ?? '0'), 0n).toString();
+    const sumOf = (index: number) =>
+      lines.reduce((sum, line) => sum + BigInt(line[index] ?? '0'), 0n).toString();
     t.same(
       [sumOf(2), sumOf(3), sumOf(4), sumOf(5)],
       [stated.gross, stated.fees, stated.net, stated.refunded],

@@ -30,7 +30,7 @@ async function startApart(t: Test, dataDir: string) {
   return { owner, url, server, guard };
 }
 
-void t.test('a server ends with a kill -9 of the process that started it', async (t) => {
+void t.test('a server ends when the process that started it is killed with -9', async (t) => {
   const { owner, server, guard } = await startApart(t, await emptyDirectory(t));
   t.ok(isRunning(server) && isRunning(guard));
   owner.kill('SIGKILL');
@@ -38,28 +38,31 @@ void t.test('a server ends with a kill -9 of the process that started it', async
   await until(() => Promise.resolve(!isRunning(guard)));
 });
 
-void t.test('the next start on the data of an orphan stops it; a live one stays', async (t) => {
-  const dataDir = await emptyDirectory(t);
-  const { owner, url, server, guard } = await startApart(t, dataDir);
-  const sql = postgres(url, { max: 1, onnotice: () => undefined });
-  await sql`create table kept as select 7 as n`;
-  await t.rejects(startEmbeddedPostgres({ dataDir }), { message: /ended at its start/ });
-  t.same(await sql`select n from kept`, [{ n: 7 }], 'it belongs to a process that runs');
-  await sql.end();
+void t.test(
+  'the next start on an orphan’s data stops the orphan, and refuses a live server’s data',
+  async (t) => {
+    const dataDir = await emptyDirectory(t);
+    const { owner, url, server, guard } = await startApart(t, dataDir);
+    const sql = postgres(url, { max: 1, onnotice: () => undefined });
+    await sql`create table kept as select 7 as n`;
+    await t.rejects(startEmbeddedPostgres({ dataDir }), { message: /ended at its start/ });
+    t.same(await sql`select n from kept`, [{ n: 7 }], 'it belongs to a process that runs');
+    await sql.end();
 
-  process.kill(guard, 'SIGKILL');
-  owner.kill('SIGKILL');
-  await once(owner, 'exit');
-  t.ok(isRunning(server), 'an orphan');
-  const second = await startEmbeddedPostgres({ dataDir });
-  t.teardown(() => second.stop());
-  t.notOk(isRunning(server));
-  const again = postgres(second.url, { max: 1 });
-  t.same(await again`select n from kept`, [{ n: 7 }]);
-  await again.end();
-});
+    process.kill(guard, 'SIGKILL');
+    owner.kill('SIGKILL');
+    await once(owner, 'exit');
+    t.ok(isRunning(server), 'an orphan');
+    const second = await startEmbeddedPostgres({ dataDir });
+    t.teardown(() => second.stop());
+    t.notOk(isRunning(server));
+    const again = postgres(second.url, { max: 1 });
+    t.same(await again`select n from kept`, [{ n: 7 }]);
+    await again.end();
+  },
+);
 
-void t.test('a process that only stops its server goes on to its end', async (t) => {
+void t.test('a process that only stops its server continues to its own end', async (t) => {
   const code = `
     import { startEmbeddedPostgres } from ${JSON.stringify(module)};
     await (await startEmbeddedPostgres()).stop();

@@ -88,7 +88,7 @@ async function startPooled(t: Test, random: Random): Promise<Omit<Processes, 'st
   };
 }
 
-void t.test('every invariant holds', async (t) => {
+void t.test('every invariant holds when the sandbox runs through a pooler', async (t) => {
   const random = seeded(2);
   const processes: Processes = {
     ...(await startPooled(t, random)),

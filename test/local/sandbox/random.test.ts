@@ -1,7 +1,7 @@
 import t from 'tap';
 import { seeded } from '../../../src/local/sandbox/random.ts';
 
-void t.test('a seed decides every choice; another seed decides otherwise', (t) => {
+void t.test('the same seed gives the same choices, and another seed other ones', (t) => {
   const choices = (seed: number) => {
     const random = seeded(seed);
     return [random.below(1000), random.pick(['a', 'b', 'c', 'd']), random.seed32().toString('hex')];
@@ -12,7 +12,7 @@ void t.test('a seed decides every choice; another seed decides otherwise', (t) =
   t.end();
 });
 
-void t.test('every number below n comes up, and no other', (t) => {
+void t.test('random numbers below n include every value and no other', (t) => {
   const random = seeded(7);
   const seen = new Set(Array.from({ length: 1000 }, () => random.below(6)));
   t.same([...seen].sort(), [0, 1, 2, 3, 4, 5]);

@@ -5,7 +5,10 @@ import { linesOf } from '../../../src/pages/subscribe/schedule.ts';
 const START = Date.UTC(2026, 10, 26);
 const DAY_MS = 86_400_000;
 const iso = (day: number) => new Date(START + day * DAY_MS).toISOString();
-/** A run of the API's schedule: amount, days on which it is due and until which it pays, times. */
+/**
+ * An entry of the API's schedule: the amount, the days of its due time and its end, and the number
+ * of payments.
+ */
 type Run = [amount: string, due: number, until: number, times: number | null];
 const dayOf = (time: Date | null) =>
   time === null ? null : Math.round((time.getTime() - START) / DAY_MS);
@@ -22,14 +25,17 @@ const lines = (runs: Run[], trialHours: number | null = null) =>
     })),
   }).map(({ amount, at, until, times }) => [amount, dayOf(at), dayOf(until), times]);
 
-void t.test('a plan without other terms: today, and then', async (t) => {
-  t.strictSame(lines([['5', 0, 30, null]]), [
-    ['5', null, null, 1],
-    ['5', 30, null, null],
-  ]);
-});
+void t.test(
+  'a plan without other terms gives two lines: today’s payment and the later ones',
+  async (t) => {
+    t.strictSame(lines([['5', 0, 30, null]]), [
+      ['5', null, null, 1],
+      ['5', 30, null, null],
+    ]);
+  },
+);
 
-void t.test('a discount of two payments: today, next and after', async (t) => {
+void t.test('a discount of two payments gives three lines: today, next and after', async (t) => {
   const runs: Run[] = [
     ['2.5', 0, 30, 2],
     ['5', 60, 90, null],
@@ -41,7 +47,7 @@ void t.test('a discount of two payments: today, next and after', async (t) => {
   ]);
 });
 
-void t.test('many equal payments are counted in one line', async (t) => {
+void t.test('equal payments are counted in one line', async (t) => {
   const runs: Run[] = [
     ['2.5', 0, 30, 12],
     ['5', 360, 390, null],
@@ -53,7 +59,7 @@ void t.test('many equal payments are counted in one line', async (t) => {
   ]);
 });
 
-void t.test('a trial: the rest of its period, and then', async (t) => {
+void t.test('a trial gives a line for the rest of its period, then the full price', async (t) => {
   const runs: Run[] = [
     ['19', 7, 30, 1],
     ['25', 30, 60, null],
@@ -64,19 +70,22 @@ void t.test('a trial: the rest of its period, and then', async (t) => {
   ]);
 });
 
-void t.test('a plan that ends inside a period', async (t) => {
-  const runs: Run[] = [
-    ['5', 0, 30, 1],
-    ['2', 30, 42, 1],
-  ];
-  t.strictSame(lines(runs), [
-    ['5', null, null, 1],
-    ['2', 30, 42, 1],
-  ]);
-  t.strictSame(lines([]), []);
-});
+void t.test(
+  'a plan that ends inside a period: the last line shows the reduced amount and its end',
+  async (t) => {
+    const runs: Run[] = [
+      ['5', 0, 30, 1],
+      ['2', 30, 42, 1],
+    ];
+    t.strictSame(lines(runs), [
+      ['5', null, null, 1],
+      ['2', 30, 42, 1],
+    ]);
+    t.strictSame(lines([]), []);
+  },
+);
 
-void t.test('a resumed account whose period is paid: nothing today', async (t) => {
+void t.test('a resumed account whose period is paid has no payment today', async (t) => {
   const run = { amount: '5', creditSpent: '0', dueAt: iso(20), until: iso(50), times: null };
   const terms = { periodHours: 720, trialHours: null, schedule: [run] };
   t.strictSame(

@@ -16,31 +16,40 @@ const own = (more: Partial<components['schemas']['Standing']>) => {
   return standing as components['schemas']['Standing'];
 };
 
-void t.test('a wallet with the terms of the plan signs at once', async (t) => {
+void t.test('a wallet whose terms are those of the plan signs without a second look', async (t) => {
   t.equal(isOther(plan, own({})), false);
 });
 
-void t.test('a running account costs the rest of its period, which is shown once', async (t) => {
-  const resumed = own({
-    usdcNeeded: '3150646',
-    schedule: [run('3150646', 1), run('10000000', null)],
-  });
-  t.equal(isOther(plan, resumed), true);
-  t.equal(isOther(resumed, own({ ...resumed, usdcNeeded: '3150600' })), false, 'a minute later');
-  t.equal(isOther(resumed, own({ ...resumed, usdcNeeded: '3100000' })), true, 'hours later');
-  t.equal(isOther(resumed, own({ ...resumed, usdcNeeded: '3150647' })), true, 'never more');
-  t.equal(isOther(plan, own({ usdcNeeded: '0' })), true, 'a period that is paid');
-});
+void t.test(
+  'the reduced amount for a running account is shown once before the wallet signs',
+  async (t) => {
+    const resumed = own({
+      usdcNeeded: '3150646',
+      schedule: [run('3150646', 1), run('10000000', null)],
+    });
+    t.equal(isOther(plan, resumed), true);
+    t.equal(isOther(resumed, own({ ...resumed, usdcNeeded: '3150600' })), false, 'a minute later');
+    t.equal(isOther(resumed, own({ ...resumed, usdcNeeded: '3100000' })), true, 'hours later');
+    t.equal(isOther(resumed, own({ ...resumed, usdcNeeded: '3150647' })), true, 'never more');
+    t.equal(isOther(plan, own({ usdcNeeded: '0' })), true, 'a period that is paid');
+  },
+);
 
-void t.test('a trial that the wallet does not get, or gets', async (t) => {
-  const trial = { ...plan, trialHours: 168 };
-  t.equal(isOther(trial, own({})), true);
-  t.equal(isOther(trial, own({ trialHours: 168, usdcNeeded: '0' })), false);
-});
+void t.test(
+  'a difference in the trial, in either direction, is shown before the wallet signs',
+  async (t) => {
+    const trial = { ...plan, trialHours: 168 };
+    t.equal(isOther(trial, own({})), true);
+    t.equal(isOther(trial, own({ trialHours: 168, usdcNeeded: '0' })), false);
+  },
+);
 
-void t.test('a change of plan is shown once, however its credit shrinks', async (t) => {
-  const change = { credit: '1' } as components['schemas']['SessionChange'];
-  t.equal(isOther(plan, own({ change, usdcNeeded: '7000000' })), true);
-  const shown = own({ change, usdcNeeded: '7000000' });
-  t.equal(isOther(shown, own({ change, usdcNeeded: '7000001' })), false);
-});
+void t.test(
+  'the terms of a change of plan are shown once, even if its credit shrinks',
+  async (t) => {
+    const change = { credit: '1' } as components['schemas']['SessionChange'];
+    t.equal(isOther(plan, own({ change, usdcNeeded: '7000000' })), true);
+    const shown = own({ change, usdcNeeded: '7000000' });
+    t.equal(isOther(shown, own({ change, usdcNeeded: '7000001' })), false);
+  },
+);

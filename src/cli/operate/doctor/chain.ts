@@ -11,6 +11,7 @@ import { examineAccounts, readInstallation } from '../../../keeper/guard/preflig
 import { askEndpoint } from '../status/chain.ts';
 import { type Check, check, unchecked } from './check.ts';
 
+/** Time limit of a request and of a silent stream. */
 const TIMEOUT_MS = 5000;
 const quiet = { info: () => undefined, warn: () => undefined, error: () => undefined };
 
@@ -27,16 +28,16 @@ export async function checkChain(
     return { checks: [unchecked('RPC', 'SOLANA_RPC_URL is not set')], offsetSeconds: null };
   const keypair = config.keeperKeypairs === undefined ? [] : [await checkKeypair(config)];
   const address = await keeperAddressOf(config).catch(() => undefined);
-  const asked = await Promise.all(rpcUrls.map((url) => askEndpoint(url, cluster, address, quiet)));
-  const endpoints = asked.map(({ name, slot, answeredMs, fault }) =>
+  const states = await Promise.all(rpcUrls.map((url) => askEndpoint(url, cluster, address, quiet)));
+  const endpoints = states.map(({ name, slot, answeredMs, fault }) =>
     check(`RPC ${name}`, () =>
       fault === null
         ? Promise.resolve(`${cluster}, slot ${slot}, answered in ${answeredMs} ms`)
         : Promise.reject(new OperatorError(`${fault}. Check SOLANA_RPC_URL and SOLANA_CLUSTER.`)),
     ),
   );
-  const usable = rpcUrls.filter((_, place) => asked[place]?.fault === null);
-  const best = asked.find(({ fault }) => fault === null);
+  const usable = rpcUrls.filter((_, index) => states[index]?.fault === null);
+  const best = states.find(({ fault }) => fault === null);
   const checks = [
     ...(await Promise.all(endpoints)),
     ...(signs ? await checkStreams(config, rpcUrls) : []),

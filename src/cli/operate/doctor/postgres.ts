@@ -121,8 +121,8 @@ function replica(url: string): Promise<Check> {
 async function checkContents(sql: Sql, url: string, config: Config): Promise<Check[]> {
   const schema = await checkDatabase('Schema', url, async () => {
     const newer = await assertSchema(sql);
-    const own = `version ${newer ?? (await knownSchema())}`;
-    return newer === undefined ? own : `${own}, of a newer release that allows this one`;
+    const version = `version ${newer ?? (await knownSchema())}`;
+    return newer === undefined ? version : `${version}, of a newer release that allows this one`;
   });
   if (schema.state !== 'ok')
     return [schema, ...OF_SCHEMA.map((name) => unchecked(name, 'the schema comes first'))];
@@ -179,12 +179,12 @@ async function installation(sql: Sql, config: Config): Promise<Check> {
   if ((config.keeperAddress ?? config.keeperKeypair) === undefined || config.treasury === undefined)
     return unchecked('Installation', 'KEEPER_ADDRESS and PLATFORM_TREASURY are needed');
   return check('Installation', async () => {
-    const own = await installationOf(config);
+    const configured = await installationOf(config);
     const recorded = await findInstallation(sql);
     if (recorded === undefined) return 'none yet: the first daemon records this configuration';
-    const isKnown = own.keepers.every((keeper) => recorded.keepers.includes(keeper));
-    if (config.keeperAddresses === undefined && isKnown) own.keepers = recorded.keepers;
-    const found = differences(recorded, own);
+    const isKnown = configured.keepers.every((keeper) => recorded.keepers.includes(keeper));
+    if (config.keeperAddresses === undefined && isKnown) configured.keepers = recorded.keepers;
+    const found = differences(recorded, configured);
     if (found.length === 0) return 'this configuration is the one in the database';
     throw new OperatorError(
       `${found.join('; ')}. Correct it, or change all daemons with "billing configure".`,

@@ -24,7 +24,7 @@ import {
 import { pullsIn } from '../../../domain/collecting/pulls.ts';
 import { each } from '../../../each.ts';
 import { compareOnChain, nameUnexplained, nameUnknown } from './missing.ts';
-import { byPlans, pullsOnChain, type Seen } from './on-chain.ts';
+import { byPlans, pullsOnChain, type ReadTransactions } from './on-chain.ts';
 import { registerLost, type Unregistered } from './registrations.ts';
 import { compareRefunds, compareStatements, ShownDays } from './statements.ts';
 
@@ -80,25 +80,33 @@ export async function reconcile(
   { since, until, repair, onProgress }: Range,
 ): Promise<Reconciliation> {
   const treasuries = await listTreasuries(reconciler.sql);
-  const seen: Seen = { treasuries, transactions: new Map(), unreadable: new Map() };
-  const all = await pullsOnChain(reconciler, seen, { since, until }, (onChain) =>
+  const transactionsRead: ReadTransactions = {
+    treasuries,
+    transactions: new Map(),
+    unreadable: new Map(),
+  };
+  const all = await pullsOnChain(reconciler, transactionsRead, { since, until }, (onChain) =>
     onProgress?.({ onChain, recorded: 0 }),
   );
   const { ours, elsewhere } = await byPlans(reconciler.sql, all);
   const collected = ours.filter(({ pull }) => pull.source === 'keeper');
-  const listed = [...seen.unreadable.keys()];
+  const listed = [...transactionsRead.unreadable.keys()];
   const unregistered = repair ? await registerLost(reconciler, collected) : [];
-  const shown = new ShownDays();
+  const sumsOnChain = new ShownDays();
   const range = { since, until };
-  const { recorded, differences } = await compareRecorded(reconciler, seen, range, shown, (count) =>
-    onProgress?.({ onChain: ours.length, recorded: count }),
+  const { recorded, differences } = await compareRecorded(
+    reconciler,
+    transactionsRead,
+    range,
+    sumsOnChain,
+    (count) => onProgress?.({ onChain: ours.length, recorded: count }),
   );
   const unfounded = new Set(
     differences
       .filter(({ kind }) => kind === 'not_on_chain' || kind === 'failed_on_chain')
       .map(({ signature }) => signature),
   );
-  const read = (signature: string) => transactionOf(reconciler.rpc, seen, signature);
+  const read = (signature: string) => transactionOf(reconciler.rpc, transactionsRead, signature);
   const { publicUrl = '', rpc, programId, keepers } = reconciler;
   const chain = { rpc, programId, keepers, treasuries, transactionOf: read };
   const how = { repair, publicUrl, unfounded, chain };
@@ -106,11 +114,11 @@ export async function reconcile(
   differences.push(...(await nameUnknown(reconciler.sql, listed)));
   differences.push(...(await nameUnexplained(reconciler.sql, { since, until }, ours)));
   differences.push(...(await nameCredits(reconciler.sql)));
-  differences.push(...(await compareRefunds(reconciler.sql, range, shown, read)));
+  differences.push(...(await compareRefunds(reconciler.sql, range, sumsOnChain, read)));
   // If this run recorded missing payments, the statements already contain these payments, but
-  // `shown` (the sums on chain) does not. The statements are therefore compared by the next run.
+  // `sumsOnChain` does not. The statements are therefore compared by the next run.
   if (!differences.some(({ repaired }) => repaired))
-    differences.push(...(await compareStatements(reconciler.sql, range, shown)));
+    differences.push(...(await compareStatements(reconciler.sql, range, sumsOnChain)));
   return { recorded, onChain: ours.length, elsewhere, differences, unregistered };
 }
 
@@ -130,7 +138,7 @@ async function nameCredits(sql: Sql): Promise<Difference[]> {
 
 async function compareRecorded(
   { sql, rpc, programId, keepers }: Reconciler,
-  seen: Seen,
+  seen: ReadTransactions,
   { since, until }: { since: Date; until: Date },
   shown: ShownDays,
   onPage: (count: number) => void,
@@ -160,7 +168,7 @@ async function compareRecorded(
       const { appId, occurredAt, periodStart } = payment;
       if (difference === undefined) {
         const pull = 'unreadable' in pulls ? undefined : pulls.find(startingAt(periodStart));
-        // A node that no longer has the block gives no time. The recorded time is then the best.
+        // If the node no longer has the block, it returns no time. The recorded time is then used.
         const isTimed =
           transaction !== null && 'blockTime' in transaction && transaction.blockTime !== null;
         const at = pull === undefined || !isTimed ? occurredAt : timeOf(pull.at);
@@ -199,11 +207,11 @@ const sumsOf = ({ amountGross, platformFee, amountNet }: RecordedPayment) => ({
  */
 async function transactionOf(
   rpc: Rpc,
-  { transactions, unreadable }: Seen,
+  { transactions, unreadable }: ReadTransactions,
   signature: string,
 ): Promise<FoundTransaction | null> {
-  const known = transactions.get(signature) ?? unreadable.get(signature);
-  if (known !== undefined) return known;
+  const transaction = transactions.get(signature) ?? unreadable.get(signature);
+  if (transaction !== undefined) return transaction;
   if (bs58.decodeUnsafe(signature)?.length !== 64) return null;
   const found = await readListed(rpc, signature);
   if (!('unreadable' in found) || found.unreadable !== 'missing') return found;

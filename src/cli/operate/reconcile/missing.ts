@@ -48,12 +48,12 @@ export async function compareOnChain(
   const differences: Difference[] = [];
   const oldestFirst = [...pulls].sort((a, b) => Number(a.pull.at - b.pull.at));
   for (const page of chunks(oldestFirst, PAGE)) {
-    const known = await listKnown(
+    const recorded = await listKnown(
       sql,
       page.map(({ pull }) => pull.signature),
     );
     const have = new Set(
-      known.map(({ signature, subscriptionPda }) => `${signature} ${subscriptionPda}`),
+      recorded.map(({ signature, subscriptionPda }) => `${signature} ${subscriptionPda}`),
     );
     for (const one of page)
       if (!have.has(`${one.pull.signature} ${one.subscriptionPda}`)) {
@@ -118,9 +118,9 @@ async function missing(
  * flight.
  */
 export async function nameUnknown(sql: Sql, unreadable: readonly string[]): Promise<Difference[]> {
-  const known = new Set((await listKnown(sql, unreadable)).map(({ signature }) => signature));
+  const recorded = new Set((await listKnown(sql, unreadable)).map(({ signature }) => signature));
   return unreadable
-    .filter((signature) => !known.has(signature))
+    .filter((signature) => !recorded.has(signature))
     .map((signature) => ({
       kind: 'unreadable',
       signature,

@@ -23,7 +23,7 @@ interface Parts {
 }
 
 /** The treasuries, and the transactions that were read so far, by signature. */
-export interface Seen {
+export interface ReadTransactions {
   readonly treasuries: readonly string[];
   readonly transactions: Map<string, ConfirmedTransaction>;
   readonly unreadable: Map<string, UnreadableTransaction>;
@@ -38,11 +38,11 @@ export async function byPlans(
   pulls: readonly PlanPull[],
 ): Promise<{ ours: PlanPull[]; elsewhere: { pulls: number; plans: number } }> {
   const plans = new Set(pulls.map(({ planPda }) => planPda));
-  const known = await findPlans(sql, [...plans]);
-  const ours = pulls.filter(({ planPda }) => known.has(planPda));
+  const plansHere = await findPlans(sql, [...plans]);
+  const ours = pulls.filter(({ planPda }) => plansHere.has(planPda));
   return {
     ours,
-    elsewhere: { pulls: pulls.length - ours.length, plans: plans.size - known.size },
+    elsewhere: { pulls: pulls.length - ours.length, plans: plans.size - plansHere.size },
   };
 }
 
@@ -53,7 +53,7 @@ export async function byPlans(
  */
 export async function pullsOnChain(
   { sql, rpc, programId, keepers }: Parts,
-  { treasuries, transactions, unreadable }: Seen,
+  { treasuries, transactions, unreadable }: ReadTransactions,
   range: { since: Date; until: Date },
   onPulls: (count: number) => void,
 ): Promise<PlanPull[]> {

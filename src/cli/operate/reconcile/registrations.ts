@@ -81,7 +81,7 @@ export async function registerLost(
 
 /**
  * Whether the payment is from this account: it has the same period boundaries. An earlier account
- * at the address has others.
+ * at the address has other boundaries.
  */
 const isFrom = (account: SubscriptionAccount, { periodStart }: Pull) =>
   periodStart <= account.periodStart &&
@@ -123,8 +123,8 @@ async function register(
 
 /** Returns the addresses that have no registration in this database, not even an ended one. */
 async function unknownOf(sql: Sql, addresses: ReadonlySet<string>): Promise<string[]> {
-  const known = await findSubscribed(sql, [...addresses]);
-  return [...addresses].filter((address) => !known.has(address));
+  const registered = await findSubscribed(sql, [...addresses]);
+  return [...addresses].filter((address) => !registered.has(address));
 }
 
 /**
@@ -156,8 +156,8 @@ async function readAccounts(
   for (let at = 0; at < addresses.length; at += READ) {
     const page = addresses.slice(at, at + READ);
     const { accounts } = await rpc.getMultipleAccounts(page);
-    for (const [place, address] of page.entries()) {
-      const account = decoded(accounts[place] ?? null, programId);
+    for (const [index, address] of page.entries()) {
+      const account = decoded(accounts[index] ?? null, programId);
       if (account !== null) read.set(address, account);
     }
   }

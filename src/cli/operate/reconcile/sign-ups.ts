@@ -21,7 +21,7 @@ import {
 } from '../../../domain/offers/landed.ts';
 import { PaymentUnderWay } from '../../../domain/registration/plan-credit.ts';
 
-/** What a repair reads from the chain. */
+/** The methods with which a repair reads the chain. */
 export interface SignUpReader {
   readonly rpc: Pick<Rpc, 'getMultipleAccounts'>;
   readonly programId: string;
@@ -79,7 +79,12 @@ async function readGone(
     isSameAccount(account, subscription, periodSeconds(subscription.periodHours))
   )
     return undefined;
-  const one = { ...signUp, signature };
-  const registration = await registrationOf(sql, one, plan, { account, view, pull, replaced });
-  return { one, registration, pull, view };
+  const signUpWithSignature = { ...signUp, signature };
+  const registration = await registrationOf(sql, signUpWithSignature, plan, {
+    account,
+    view,
+    pull,
+    replaced,
+  });
+  return { one: signUpWithSignature, registration, pull, view };
 }

@@ -100,8 +100,8 @@ export async function compareRefunds(
       return;
     }
     const seconds = found !== null && 'blockTime' in found ? found.blockTime : null;
-    const at = seconds === null ? occurredAt : new Date(Number(seconds) * 1000);
-    shown.add(appId, at, occurredAt, { refunded: amount });
+    const landedAt = seconds === null ? occurredAt : new Date(Number(seconds) * 1000);
+    shown.add(appId, landedAt, occurredAt, { refunded: amount });
     if (excess > 0n) {
       const kind = 'refund_excess';
       const detail = `refund ${id} returned ${amount}, ${excess} more than was left of its payment`;
@@ -188,15 +188,15 @@ async function compareSponsored(
   days: readonly StatementDay[],
   { first, end }: { first: number; end: number },
 ): Promise<Difference[]> {
-  const whole = days.filter(({ day }) => day.getTime() >= first && day.getTime() < end);
-  const [from, last] = [whole[0]?.day, whole.at(-1)?.day];
+  const wholeDays = days.filter(({ day }) => day.getTime() >= first && day.getTime() < end);
+  const [from, last] = [wholeDays[0]?.day, wholeDays.at(-1)?.day];
   if (from === undefined || last === undefined) return [];
   const to = new Date(last.getTime() + DAY_MS);
   const { lamportsFees, lamportsRent } = await readAppSponsoring(sql, appId, { from, to });
-  const stated = whole.reduce((sum, day) => sum + BigInt(day.sponsoredLamports), 0n);
-  const shown = lamportsFees + lamportsRent;
-  if (stated === shown) return [];
-  const detail = `app ${appId} from ${dayOf(from)} to ${dayOf(last)}: sponsored ${stated} lamports, analytics ${shown}`;
+  const stated = wholeDays.reduce((sum, day) => sum + BigInt(day.sponsoredLamports), 0n);
+  const analyticsSum = lamportsFees + lamportsRent;
+  if (stated === analyticsSum) return [];
+  const detail = `app ${appId} from ${dayOf(from)} to ${dayOf(last)}: sponsored ${stated} lamports, analytics ${analyticsSum}`;
   return [
     { kind: 'statement_differs', signature: '', subscriptionPda: '', detail, repaired: false },
   ];

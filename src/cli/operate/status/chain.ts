@@ -49,11 +49,11 @@ export async function chainStatus(
   log: Pick<Log, 'warn' | 'info'>,
 ): Promise<{ chain: ChainStatus | null; keeper: { address: string; sol: number | null } | null }> {
   const address = await keeperAddressOf(config);
-  const asked = await Promise.all(
+  const states = await Promise.all(
     (config.rpcUrls ?? []).map((url) => askEndpoint(url, config.cluster, address, log)),
   );
-  const best = asked.toSorted((a, b) => (b.slot ?? -1) - (a.slot ?? -1))[0];
-  const endpoints = asked.map(({ name, slot, answeredMs, fault }) => {
+  const best = states.toSorted((a, b) => (b.slot ?? -1) - (a.slot ?? -1))[0];
+  const endpoints = states.map(({ name, slot, answeredMs, fault }) => {
     const lag = slot === null || best === undefined || best.slot === null ? null : best.slot - slot;
     return { name, slot, lag, answeredMs, fault };
   });

@@ -26,8 +26,8 @@ export const kinds = ['serve', 'keeper', 'dispatch'] as const;
 export type Kind = (typeof kinds)[number];
 
 /**
- * What --require takes: a part that must have been checked, and a kind of daemon that must run. A
- * keeper must run, and its SOL must have been checked.
+ * The values of --require. A kind of daemon requires that such a daemon runs, a part of the status
+ * that the part was checked. `keeper` requires both: a keeper that runs, and a check of its SOL.
  */
 export const requirements = ['serve', 'keeper', 'dispatch', 'chain', 'secrets'] as const;
 export type Requirement = (typeof requirements)[number];

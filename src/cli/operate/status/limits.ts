@@ -43,9 +43,9 @@ export function problemsOf(
   const { database, payments, deliveries, collection } = facts;
   const { undecipherableSecrets, chain, keeper, clocks } = facts;
   const problems: string[] = [];
-  const past = (seconds: number, limit: number, what: string) => {
+  const past = (seconds: number, limit: number, noun: string) => {
     if (seconds > limit)
-      problems.push(`${what} for ${duration(seconds)}; the limit is ${duration(limit)}`);
+      problems.push(`${noun} for ${duration(seconds)}; the limit is ${duration(limit)}`);
   };
   if (database.fault !== null) problems.push(database.fault);
   if (database.readOnly === true) problems.push('Postgres is read-only');

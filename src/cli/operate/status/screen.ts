@@ -147,8 +147,8 @@ function chainFacts(chain: Status['chain']): [string, string][] {
     return [
       ['Chain', "not configured: SOLANA_RPC_URL; payments are judged by the database's clock"],
     ];
-  return chain.endpoints.map(({ name, slot, lag, answeredMs, fault }, place) => [
-    place === 0 ? 'Chain' : '',
+  return chain.endpoints.map(({ name, slot, lag, answeredMs, fault }, index) => [
+    index === 0 ? 'Chain' : '',
     fault === null
       ? `${name} (${chain.cluster}): slot ${slot ?? 0}${lag === 0 ? '' : `, ${lag ?? 0} behind`}, answered in ${answeredMs ?? 0} ms`
       : `${name}: ${fault}`,

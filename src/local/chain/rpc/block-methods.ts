@@ -117,16 +117,20 @@ function getRecentPrioritizationFees(params: readonly unknown[], { chain }: Loca
   if (!Array.isArray(keys)) throw invalidParams('Invalid params: expected an array of public keys');
   if (keys.length > MAX_FEE_ACCOUNTS)
     throw invalidParams(`Too many inputs provided; max ${MAX_FEE_ACCOUNTS}`);
-  const wanted = new Set(keys.map(publicKey));
+  const writableKeys = new Set(keys.map(publicKey));
   const oldest = head(chain).height - BLOCKHASH_AGE;
   const least = new Map<number, bigint>();
   for (let index = chain.landed.length - 1; index >= chain.firstPayload; index -= 1) {
     const landed = chain.landed[index];
     if (landed === undefined || landed.height < oldest) break;
     if (landed.payload === null) continue;
-    if (wanted.size > 0) {
+    if (writableKeys.size > 0) {
       const { message } = decodeTransaction(landed.payload.bytes);
-      if (!message.keys.some((key, place) => wanted.has(key) && isWritable(message, place)))
+      if (
+        !message.keys.some(
+          (key, keyIndex) => writableKeys.has(key) && isWritable(message, keyIndex),
+        )
+      )
         continue;
     }
     const known = least.get(landed.height);

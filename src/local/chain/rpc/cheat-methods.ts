@@ -57,9 +57,9 @@ function refusable<T>(run: () => T): T {
  * the past.
  */
 function surfnetTimeTravel(params: readonly unknown[], { chain }: LocalEndpoint) {
-  const given = settings(params, 0);
+  const options = settings(params, 0);
   const wanted = (['absoluteTimestamp', 'absoluteSlot', 'absoluteEpoch'] as const).filter(
-    (name) => given[name] !== undefined,
+    (name) => options[name] !== undefined,
   );
   const [name] = wanted;
   if (name === undefined || wanted.length > 1) {
@@ -68,7 +68,7 @@ function surfnetTimeTravel(params: readonly unknown[], { chain }: LocalEndpoint)
     );
   }
   const target = integer(
-    given[name],
+    options[name],
     name,
     0,
     name === 'absoluteTimestamp' ? LATEST_TIME : Number.MAX_SAFE_INTEGER,
@@ -105,13 +105,13 @@ function surfnetSetAccount(params: readonly unknown[], endpoint: LocalEndpoint) 
     executable: false,
     rentEpoch: RENT_EXEMPT_FOREVER,
   };
-  const given = (name: string) => update[name] !== undefined && update[name] !== null;
+  const isGiven = (name: string) => update[name] !== undefined && update[name] !== null;
   overwrite(chain, key, {
-    lamports: given('lamports') ? u64(update['lamports'], 'lamports') : was.lamports,
-    owner: given('owner') ? publicKey(update['owner']) : was.owner,
-    data: given('data') ? hexBytes(update['data']) : was.data,
+    lamports: isGiven('lamports') ? u64(update['lamports'], 'lamports') : was.lamports,
+    owner: isGiven('owner') ? publicKey(update['owner']) : was.owner,
+    data: isGiven('data') ? hexBytes(update['data']) : was.data,
     executable: flag(update['executable'], 'executable', was.executable),
-    rentEpoch: given('rentEpoch') ? rentEpochOf(update['rentEpoch']) : was.rentEpoch,
+    rentEpoch: isGiven('rentEpoch') ? rentEpochOf(update['rentEpoch']) : was.rentEpoch,
   });
   return { context: viewAt(endpoint, 'processed').context, value: null };
 }

@@ -156,8 +156,8 @@ const OWNERS_KEPT = 1_000;
 const owners = new Map<Key, string>();
 
 function ownerOf({ owner }: AccountState): string {
-  const known = owners.get(owner);
-  if (known !== undefined) return known;
+  const cached = owners.get(owner);
+  if (cached !== undefined) return cached;
   if (owners.size >= OWNERS_KEPT) owners.clear();
   const text = base58(owner);
   owners.set(owner, text);

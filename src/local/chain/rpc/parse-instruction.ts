@@ -23,10 +23,10 @@ interface Parsed {
 }
 
 /**
- * Returns the address of an instruction's account at the index `place`, or '' when the instruction
+ * Returns the address of an instruction's account at `index`, or '' when the instruction
  * has fewer accounts.
  */
-type AddressAt = (place: number) => string;
+type AddressAt = (index: number) => string;
 
 const u64 = (data: Buffer, offset: number) =>
   data.length >= offset + 8 ? data.readBigUInt64LE(offset) : undefined;
@@ -158,17 +158,17 @@ const PARSERS: ReadonlyMap<
 export function parseInstruction(keys: readonly Key[], instruction: InnerInstruction) {
   const { programIndex, accounts, data, stackHeight } = instruction;
   const program = keys[programIndex] ?? '';
-  const addressAt = (place: number) => {
-    const key = keys[accounts[place] ?? keys.length];
+  const addressAt = (index: number) => {
+    const key = keys[accounts[index] ?? keys.length];
     return key === undefined ? '' : base58(key);
   };
   const programId = base58(program);
-  const known = PARSERS.get(program);
-  const parsed = known?.parse(data, addressAt);
-  if (known !== undefined && parsed !== undefined)
-    return { parsed, program: known.program, programId, stackHeight };
+  const parser = PARSERS.get(program);
+  const parsed = parser?.parse(data, addressAt);
+  if (parser !== undefined && parsed !== undefined)
+    return { parsed, program: parser.program, programId, stackHeight };
   return {
-    accounts: Array.from(accounts, (_, place) => addressAt(place)),
+    accounts: Array.from(accounts, (_, index) => addressAt(index)),
     data: bs58.encode(data),
     programId,
     stackHeight,

@@ -31,9 +31,9 @@ const windows = new WeakMap<RateLimit, WeakMap<object, Windows>>();
 function windowsOf(limit: RateLimit, subject: object): Windows {
   const bySubject = windows.get(limit) ?? new WeakMap<object, Windows>();
   windows.set(limit, bySubject);
-  const own = bySubject.get(subject) ?? { requests: new Window(), sends: new Window() };
-  bySubject.set(subject, own);
-  return own;
+  const subjectWindows = bySubject.get(subject) ?? { requests: new Window(), sends: new Window() };
+  bySubject.set(subject, subjectWindows);
+  return subjectWindows;
 }
 
 /**
@@ -50,15 +50,15 @@ export function exceedsRate(
   if (rate === null) return false;
   if (methods.some((name) => name.startsWith('localnet_') || name.startsWith('surfnet_')))
     return false;
-  const own = windowsOf(rate, rate.per === 'connection' ? connection : endpoint);
+  const callerWindows = windowsOf(rate, rate.per === 'connection' ? connection : endpoint);
   const now = performance.now();
   const sends = methods.filter((name) => name === 'sendTransaction').length;
   if (
-    !own.requests.fits(methods.length, rate.requests, now) ||
-    !own.sends.fits(sends, rate.sends, now)
+    !callerWindows.requests.fits(methods.length, rate.requests, now) ||
+    !callerWindows.sends.fits(sends, rate.sends, now)
   )
     return true;
-  own.requests.take(methods.length, now);
-  own.sends.take(sends, now);
+  callerWindows.requests.take(methods.length, now);
+  callerWindows.sends.take(sends, now);
   return false;
 }

@@ -10,9 +10,9 @@ import { Address, SubscriptionBadge, Usdc } from '../../shared/parts.tsx';
 import { Table } from '../../shared/table.tsx';
 import { foreign, shortAddress } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
+import { LIVE_MS, type AppContext, usePlans, useResponse } from '../parts/app-context.ts';
 import { Loading } from '../parts/loading.tsx';
 import { Metadata } from '../parts/metadata.tsx';
-import { LIVE_MS, type Place, usePlans, useResponse } from '../parts/place.ts';
 import { PaymentTable } from '../payments/payment-table.tsx';
 import { RefundTable } from '../payments/refund-table.tsx';
 
@@ -26,7 +26,7 @@ type By = 'wallet' | 'externalId';
  */
 const ADDRESS = /^[1-9A-HJ-NP-Za-km-z]{32,44}$/;
 
-async function findCustomer({ session, app }: Place, id: string): Promise<Sums & { by: By }> {
+async function findCustomer({ session, app }: AppContext, id: string): Promise<Sums & { by: By }> {
   const read = async (by: By) => {
     const path = { appId: app.id };
     const query = { [by]: id };
@@ -43,8 +43,8 @@ async function findCustomer({ session, app }: Place, id: string): Promise<Sums &
   }
 }
 
-export function CustomerView({ place, id }: { place: Place; id: string }): ReactElement {
-  const { session, app } = place;
+export function CustomerView({ context, id }: { context: AppContext; id: string }): ReactElement {
+  const { session, app } = context;
   const ask = useCallback(() => findCustomer({ session, app }, id), [session, app, id]);
   const { data: customer, error, again } = useResponse(ask, LIVE_MS);
   const back = (
@@ -73,7 +73,7 @@ export function CustomerView({ place, id }: { place: Place; id: string }): React
         </h1>
       </div>
       <Facts of={customer} />
-      <Lists place={place} id={id} by={by} onChanged={again} />
+      <Lists context={context} id={id} by={by} onChanged={again} />
     </>
   );
 }
@@ -135,17 +135,17 @@ function Facts({ of }: { of: Sums & { by: By } }): ReactElement {
 }
 
 function Lists({
-  place,
+  context,
   id,
   by,
   onChanged,
 }: {
-  place: Place;
+  context: AppContext;
   id: string;
   by: By;
   onChanged: () => void;
 }): ReactElement {
-  const { session, app } = place;
+  const { session, app } = context;
   const { client } = session;
   const selection = useMemo(
     () => ({
@@ -169,7 +169,7 @@ function Lists({
   const subscriptions = usePages(openSubscriptions, LIVE_MS);
   const payments = usePages(openPayments, LIVE_MS);
   const refunds = usePages(openRefunds, LIVE_MS);
-  const plans = usePlans(place);
+  const plans = usePlans(context);
   const nameOf = (planId: string) =>
     foreign(plans.find((plan) => plan.id === planId)?.name ?? 'Subscription', 60);
   const changed = () => {
@@ -187,7 +187,7 @@ function Lists({
       <h2>Payments</h2>
       <ListOf list={payments} empty="Nothing is paid yet, and no payment has failed.">
         <PaymentTable
-          place={place}
+          context={context}
           label="Payments"
           rows={payments.rows}
           withReceipt
@@ -217,8 +217,8 @@ function AllMetadata({
 }): ReactElement {
   const texts = rows.map(({ metadata }) => JSON.stringify(metadata));
   const different = rows.filter(
-    ({ metadata }, place) =>
-      Object.keys(metadata).length > 0 && texts.indexOf(JSON.stringify(metadata)) === place,
+    ({ metadata }, index) =>
+      Object.keys(metadata).length > 0 && texts.indexOf(JSON.stringify(metadata)) === index,
   );
   if (different.length === 0) return <></>;
   return (

@@ -5,8 +5,8 @@ import { Badge, Notice, Skeleton } from '../../shared/parts.tsx';
 import { Table } from '../../shared/table.tsx';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
+import { type AppContext, useResponse } from '../parts/app-context.ts';
 import { Customer, customerName, customerPage } from '../parts/customer.tsx';
-import { type Place, useResponse } from '../parts/place.ts';
 
 type Hit = components['schemas']['SearchHit'];
 
@@ -55,8 +55,8 @@ export function SearchBox({ text }: { text: string | undefined }): ReactElement 
 }
 
 /** Lists the results of a search. */
-export function Search({ place, text }: { place: Place; text: string }): ReactElement {
-  const { session, app } = place;
+export function Search({ context, text }: { context: AppContext; text: string }): ReactElement {
+  const { session, app } = context;
   const ask = useCallback(
     () =>
       session.client.get('/merchant/apps/{appId}/search', {
@@ -130,9 +130,9 @@ function Customers({ hits }: { hits: readonly Hit[] }): ReactElement {
   return (
     <p>
       All of one customer:{' '}
-      {[...pages].map(([href, name], place) => (
+      {[...pages].map(([href, name], index) => (
         <Fragment key={href}>
-          {place > 0 && ', '}
+          {index > 0 && ', '}
           <a href={href}>
             <bdi>{name}</bdi>
           </a>

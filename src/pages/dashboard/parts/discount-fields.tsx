@@ -3,7 +3,7 @@ import type { components } from '../../../client/openapi.ts';
 import { formatUsdc } from '../../../format.ts';
 import { parseUsdc } from '../../shared/money.ts';
 
-type Given = components['schemas']['Subscription']['discount'];
+type CurrentDiscount = components['schemas']['Subscription']['discount'];
 
 /** A discount as the merchant typed it. */
 export interface TypedDiscount {
@@ -16,7 +16,7 @@ export interface TypedDiscount {
 export const noDiscount: TypedDiscount = { kind: 'none', value: '', periods: '' };
 
 /** Converts a discount of the API to the texts of the form. */
-export function typedDiscount(given: Given): TypedDiscount {
+export function typedDiscount(given: CurrentDiscount): TypedDiscount {
   if (given === null) return noDiscount;
   const periods = given.periodsLeft === null ? '' : String(given.periodsLeft);
   return given.amountOff === null

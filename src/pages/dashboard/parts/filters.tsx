@@ -1,9 +1,9 @@
 import { type ReactElement, useMemo } from 'react';
 import type { Plan } from '../../shared/session.ts';
 import { foreign } from '../../shared/text.ts';
+import { changeFilters, useHash } from './app-context.ts';
 import { type ListDays, readDays } from './days.ts';
 import { typeText } from './event-types.ts';
-import { changeFilters, useHash } from './place.ts';
 
 const words: Readonly<Record<string, string>> = {
   past_due: 'Past due',

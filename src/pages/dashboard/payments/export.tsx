@@ -2,10 +2,10 @@
 import { type ReactElement, useState } from 'react';
 import { isCode } from '../../shared/errors.ts';
 import { contactLink } from '../../shared/installation.ts';
+import type { AppContext } from '../parts/app-context.ts';
 import { Confirm } from '../parts/confirm.tsx';
 import type { Range } from '../parts/days.ts';
 import { saveFile } from '../parts/file.ts';
-import type { Place } from '../parts/place.ts';
 import { datesOf, daysOf, presets } from '../parts/presets.ts';
 
 /** The filters of the list of payments. */
@@ -20,12 +20,12 @@ export interface PaymentFilters extends Range {
  * all time.
  */
 export function Export({
-  place: { session, app },
+  context: { session, app },
   filters,
   onClose,
   onRefused,
 }: {
-  place: Place;
+  context: AppContext;
   filters: PaymentFilters;
   onClose: () => void;
   /** Called when the service refuses the export because the merchant's tier no longer has it. */
@@ -85,10 +85,10 @@ export function Export({
 
 /** Shows what the Pro tier offers, and how a merchant asks the operator for the tier. */
 export function AskForPro({
-  place: { session, app },
+  context: { session, app },
   merchantId,
 }: {
-  place: Place;
+  context: AppContext;
   merchantId: string;
 }): ReactElement {
   const text = [

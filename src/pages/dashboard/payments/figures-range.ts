@@ -38,10 +38,10 @@ export function readRange({ days, from, to }: Filters): FiguresRange {
     return { choice, first: '', last: '', daysAt, problem: undefined };
   }
   const [first = '', last = ''] = [from, to];
-  const own = { choice: 'own', first, last } as const;
+  const customRange = { choice: 'own', first, last } as const;
   const [start, end] = [dayOf(first), dayOf(last)];
   if (start === undefined || end === undefined)
-    return { ...own, daysAt: undefined, problem: 'Choose the first and the last day.' };
+    return { ...customRange, daysAt: undefined, problem: 'Choose the first and the last day.' };
   const count = (end.getTime() - start.getTime()) / DAY_MS + 1;
   const problem =
     count < 1
@@ -50,5 +50,5 @@ export function readRange({ days, from, to }: Filters): FiguresRange {
         ? `Choose at most ${MAX_DAYS} days.`
         : undefined;
   const range = { from: start, to: new Date(end.getTime() + DAY_MS) };
-  return { ...own, daysAt: problem === undefined ? () => range : undefined, problem };
+  return { ...customRange, daysAt: problem === undefined ? () => range : undefined, problem };
 }

@@ -5,15 +5,15 @@ import { wordsOf } from '../../shared/errors.ts';
 import { formatCents, formatExact } from '../../shared/money.ts';
 import { Notice, Spinner, Usdc } from '../../shared/parts.tsx';
 import { Table } from '../../shared/table.tsx';
-import { DayFilter, PlanFilter, usePlanChoice } from '../parts/filters.tsx';
 import {
   changeFilters,
   LIVE_MS,
-  type Place,
+  type AppContext,
   useHash,
   usePlans,
   useResponse,
-} from '../parts/place.ts';
+} from '../parts/app-context.ts';
+import { DayFilter, PlanFilter, usePlanChoice } from '../parts/filters.tsx';
 import { datesOf } from '../parts/presets.ts';
 import { type FiguresRange, ranges, readRange } from './figures-range.ts';
 import { movementsOf } from './movements.ts';
@@ -30,8 +30,8 @@ const MAX_BARS = 90;
 const percent = (rate: number | null) => (rate === null ? '–' : `${(rate * 100).toFixed(1)} %`);
 
 /** Shows an app's figures. The URL's fragment stores the chosen days and the chosen plan. */
-export function Overview({ place }: { place: Place }): ReactElement {
-  const { session, app } = place;
+export function Overview({ context }: { context: AppContext }): ReactElement {
+  const { session, app } = context;
   const { days, from, to } = useHash().filters;
   const [planId, setPlanId] = usePlanChoice();
   const range = useMemo(() => readRange({ days, from, to }), [days, from, to]);
@@ -53,7 +53,10 @@ export function Overview({ place }: { place: Place }): ReactElement {
   const { data, error } = useResponse(ask, LIVE_MS * 3);
   // The plans are requested after the figures, so that the request for the plans does not delay the
   // figures.
-  const plans = usePlans(place, data !== undefined || error !== undefined || problem !== undefined);
+  const plans = usePlans(
+    context,
+    data !== undefined || error !== undefined || problem !== undefined,
+  );
   const isCurrent = data?.daysAt === daysAt && data?.planId === planId;
   return (
     <>
@@ -81,9 +84,9 @@ export function Overview({ place }: { place: Place }): ReactElement {
 function RangeFilter({ range }: { range: FiguresRange }): ReactElement {
   const { choice, first, last, problem } = range;
   const choose = (value: string) => {
-    const own = value === 'own' && range.daysAt !== undefined;
-    const [from, to] = own ? datesOf(range.daysAt(new Date())) : [];
-    changeFilters({ days: own ? undefined : value, from, to });
+    const isCustomRange = value === 'own' && range.daysAt !== undefined;
+    const [from, to] = isCustomRange ? datesOf(range.daysAt(new Date())) : [];
+    changeFilters({ days: isCustomRange ? undefined : value, from, to });
   };
   return (
     <>

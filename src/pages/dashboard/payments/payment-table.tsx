@@ -3,8 +3,8 @@ import type { components } from '../../../client/openapi.ts';
 import { Badge, Button, Signature, Usdc } from '../../shared/parts.tsx';
 import { type Column, hiddenHead, Table } from '../../shared/table.tsx';
 import { Time } from '../../shared/time.tsx';
+import type { AppContext } from '../parts/app-context.ts';
 import { Customer, customerName } from '../parts/customer.tsx';
-import type { Place } from '../parts/place.ts';
 import { failureText } from '../parts/reasons.ts';
 import { RefundDialog } from './refund.tsx';
 import { refundable } from './refundable.ts';
@@ -97,14 +97,14 @@ const receipt: Column<Transaction> = {
 
 /** Shows payments, each with a button that refunds it. */
 export function PaymentTable({
-  place,
+  context,
   label,
   rows,
   withCustomer = false,
   withReceipt = false,
   onChanged,
 }: {
-  place: Place;
+  context: AppContext;
   label: string;
   rows: readonly Transaction[];
   withCustomer?: boolean;
@@ -136,7 +136,7 @@ export function PaymentTable({
       />
       {refunded !== undefined && (
         <RefundDialog
-          place={place}
+          context={context}
           payment={refunded}
           onClose={() => {
             setRefunded(undefined);

@@ -2,17 +2,17 @@ import { type ReactElement, useCallback, useState } from 'react';
 import { Line } from '../../shared/line.tsx';
 import { Address, Badge, Button, Signature, Usdc } from '../../shared/parts.tsx';
 import { Time } from '../../shared/time.tsx';
+import { LIVE_MS, type AppContext, useResponse } from '../parts/app-context.ts';
 import { Customer, customerName } from '../parts/customer.tsx';
 import { Loading } from '../parts/loading.tsx';
-import { LIVE_MS, type Place, useResponse } from '../parts/place.ts';
 import { failureText } from '../parts/reasons.ts';
 import { RefundTable } from './refund-table.tsx';
 import { RefundDialog, useRefunds } from './refund.tsx';
 import { refundable } from './refundable.ts';
 
 /** Shows one payment and its refunds. */
-export function Payment({ place, id }: { place: Place; id: string }): ReactElement {
-  const { session, app } = place;
+export function Payment({ context, id }: { context: AppContext; id: string }): ReactElement {
+  const { session, app } = context;
   const ask = useCallback(
     () =>
       session.client.get('/merchant/apps/{appId}/transactions/{transactionId}', {
@@ -21,7 +21,7 @@ export function Payment({ place, id }: { place: Place; id: string }): ReactEleme
     [session, app.id, id],
   );
   const { data: payment, error, again } = useResponse(ask, LIVE_MS);
-  const refunds = useRefunds(place, id);
+  const refunds = useRefunds(context, id);
   const [refunding, setRefunding] = useState(false);
   const back = (
     <p>
@@ -116,7 +116,7 @@ export function Payment({ place, id }: { place: Place; id: string }): ReactEleme
       )}
       {refunding && (
         <RefundDialog
-          place={place}
+          context={context}
           payment={payment}
           onClose={() => {
             setRefunding(false);

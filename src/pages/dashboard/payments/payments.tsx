@@ -2,20 +2,26 @@ import { type ReactElement, useCallback, useMemo, useState } from 'react';
 import { ListOf } from '../../shared/list-parts.tsx';
 import { usePages } from '../../shared/pages.ts';
 import { Button, Notice } from '../../shared/parts.tsx';
+import {
+  LIVE_MS,
+  type AppContext,
+  useChoice,
+  usePlans,
+  useResponse,
+} from '../parts/app-context.ts';
 import { DaysFilter, PlanFilter, StatusFilter, useDays, usePlanChoice } from '../parts/filters.tsx';
-import { LIVE_MS, type Place, useChoice, usePlans, useResponse } from '../parts/place.ts';
 import { AskForPro, Export, type PaymentFilters } from './export.tsx';
 import { PaymentTable } from './payment-table.tsx';
 
 const statuses = ['succeeded', 'failed'] as const;
 
 /** Lists the app's payments, newest first, and exports them. */
-export function Payments({ place }: { place: Place }): ReactElement {
-  const { session, app } = place;
+export function Payments({ context }: { context: AppContext }): ReactElement {
+  const { session, app } = context;
   const [status, setStatus] = useChoice('status', statuses);
   const [planId, setPlanId] = usePlanChoice();
   const days = useDays();
-  const plans = usePlans(place);
+  const plans = usePlans(context);
   const selection = useMemo(
     () => ({
       path: { appId: app.id },
@@ -41,20 +47,20 @@ export function Payments({ place }: { place: Place }): ReactElement {
           </Button>
         )}
       </div>
-      {profile?.tier === 'free' && <AskForPro place={place} merchantId={profile.id} />}
+      {profile?.tier === 'free' && <AskForPro context={context} merchantId={profile.id} />}
       <div className="filters">
         <StatusFilter statuses={statuses} value={status} onChange={setStatus} />
         <PlanFilter plans={plans} value={planId} onChange={setPlanId} />
         <DaysFilter days={days} />
       </div>
       {days.problem === undefined ? (
-        <Found place={place} selection={selection} />
+        <Found context={context} selection={selection} />
       ) : (
         <Notice kind="warning">{days.problem}</Notice>
       )}
       {profile?.tier === 'pro' && isExporting && (
         <Export
-          place={place}
+          context={context}
           filters={selection.query}
           onClose={() => setExporting(false)}
           onRefused={() => {
@@ -72,8 +78,14 @@ interface Selection {
   readonly query: PaymentFilters;
 }
 
-function Found({ place, selection }: { place: Place; selection: Selection }): ReactElement {
-  const { client } = place.session;
+function Found({
+  context,
+  selection,
+}: {
+  context: AppContext;
+  selection: Selection;
+}): ReactElement {
+  const { client } = context.session;
   const open = useCallback(
     () => client.pages('/merchant/apps/{appId}/transactions', selection),
     [client, selection],
@@ -90,7 +102,7 @@ function Found({ place, selection }: { place: Place; selection: Selection }): Re
       }
     >
       <PaymentTable
-        place={place}
+        context={context}
         label="Payments"
         rows={list.rows}
         withCustomer

@@ -51,10 +51,10 @@ export function Plot({
   minStep?: number;
   points: readonly Point[];
 }): ReactElement {
-  const known = points.map(({ value }) => value ?? 0);
-  const step = stepFor(Math.max(...known.map(Math.abs), 0), minStep);
-  const ceiling = Math.max(step, Math.ceil(Math.max(...known, 0) / step) * step);
-  const floor = Math.floor(Math.min(...known, 0) / step) * step;
+  const values = points.map(({ value }) => value ?? 0);
+  const step = stepFor(Math.max(...values.map(Math.abs), 0), minStep);
+  const ceiling = Math.max(step, Math.ceil(Math.max(...values, 0) / step) * step);
+  const floor = Math.floor(Math.min(...values, 0) / step) * step;
   const x = (index: number) => LEFT + ((index + 0.5) * (WIDTH - LEFT)) / points.length;
   const y = (value: number) =>
     TOP + ((ceiling - value) / (ceiling - floor)) * (HEIGHT - TOP - BOTTOM);

@@ -7,9 +7,9 @@ import { formatExact, parseUsdc } from '../../shared/money.ts';
 import { Button, Dialog, Notice, Signature, Spinner, Usdc } from '../../shared/parts.tsx';
 import { type Session, submit } from '../../shared/session.ts';
 import { Time } from '../../shared/time.tsx';
+import { LIVE_MS, type AppContext, useResponse } from '../parts/app-context.ts';
 import { customerName } from '../parts/customer.tsx';
 import { Loading } from '../parts/loading.tsx';
-import { LIVE_MS, type Place, useResponse } from '../parts/place.ts';
 import { pendingRefunds, refundable } from './refundable.ts';
 
 type Transaction = components['schemas']['Transaction'];
@@ -20,7 +20,7 @@ const POLL_MS = 1500;
 
 /** Polls the refunds of a payment. One page is enough, because a payment has few refunds. */
 export function useRefunds(
-  { session, app }: Place,
+  { session, app }: AppContext,
   transactionId: string,
   everyMs = LIVE_MS,
 ): ReturnType<typeof useResponse<readonly Refund[]>> {
@@ -39,16 +39,16 @@ export function useRefunds(
  * Refunds a payment: asks for the amount, then for the wallet's signature, and shows the receipt.
  */
 export function RefundDialog({
-  place,
+  context,
   payment,
   onClose,
 }: {
-  place: Place;
+  context: AppContext;
   payment: Transaction;
   onClose: () => void;
 }): ReactElement {
   const [sent, setSent] = useState<Sent>();
-  const refunds = useRefunds(place, payment.id, POLL_MS);
+  const refunds = useRefunds(context, payment.id, POLL_MS);
   if (sent !== undefined)
     return (
       <Receipt
@@ -64,7 +64,7 @@ export function RefundDialog({
         <Loading error={refunds.error} />
       ) : (
         <Form
-          place={place}
+          context={context}
           payment={payment}
           left={refundable(payment, refunds.data)}
           pending={pendingRefunds(refunds.data)}
@@ -84,29 +84,32 @@ interface Sent {
 
 /**
  * Gets an offer (an unsigned transaction that pays the refund) and asks the wallet to sign it. If
- * the wallet declines, `asked` keeps the offer. The next try with the same amount uses this offer
- * again, because the service refuses a second offer while the first offer could still land.
+ * the wallet declines, `pendingRefund` keeps the offer. The next try with the same amount uses this
+ * offer again, because the service refuses a second offer while the first offer could still land.
  */
 async function sign(
-  { session, app }: Place,
+  { session, app }: AppContext,
   transactionId: string,
   amount: string,
-  { asked, step }: { asked: { current: NewRefund | undefined }; step: (text: string) => void },
+  {
+    asked: pendingRefund,
+    step,
+  }: { asked: { current: NewRefund | undefined }; step: (text: string) => void },
 ): Promise<Sent> {
-  if (asked.current?.amount !== amount) {
+  if (pendingRefund.current?.amount !== amount) {
     step('Preparing…');
-    asked.current = await session.client.post(
+    pendingRefund.current = await session.client.post(
       '/merchant/apps/{appId}/transactions/{transactionId}/refunds',
       { path: { appId: app.id, transactionId }, body: { amount } },
     );
   }
-  const offer = asked.current;
+  const offer = pendingRefund.current;
   const { status, reason, signature, doubt } = await submitOffer(session, offer, step);
   // The wallet may have sent the transaction. The next try asks for a signature of the same
   // transaction, so the refund cannot be paid twice.
   if (doubt !== undefined) throw doubt;
   if (status === 'confirmed' || status === 'sent') return { id: offer.id, amount, signature };
-  asked.current = undefined;
+  pendingRefund.current = undefined;
   throw new Error(
     reason ??
       'The transaction lapsed before it was signed. Nothing was paid. Its amount can be refunded again in five minutes.',
@@ -121,14 +124,14 @@ const submitOffer = (session: Session, offer: NewRefund, step: (text: string) =>
   );
 
 function Form({
-  place,
+  context,
   payment,
   left,
   pending,
   onSent,
   onClose,
 }: {
-  place: Place;
+  context: AppContext;
   payment: Transaction;
   left: bigint;
   /** Sum of the refunds that are not final, with the offer that this dialog got. */
@@ -139,12 +142,12 @@ function Form({
   const [text, setText] = useState(() => formatUsdc(left));
   const [step, setStep] = useState<string>();
   const [problem, setProblem] = useState<string>();
-  const asked = useRef<NewRefund>(undefined);
+  const pendingRefund = useRef<NewRefund>(undefined);
   const units = parseUsdc(text);
   // `left` does not include the amount of an offer that the wallet declined. This amount is still
   // available, because the next try can use the declined offer.
-  const most = left + BigInt(asked.current?.amount ?? 0);
-  const waiting = asked.current === undefined && pending > 0n && (
+  const most = left + BigInt(pendingRefund.current?.amount ?? 0);
+  const waiting = pendingRefund.current === undefined && pending > 0n && (
     <p className="muted small">
       {formatExact(pending)} USDC wait for a refund that was asked for and is not final. If it was
       not signed, they can be refunded again five minutes after it was asked for.
@@ -157,7 +160,7 @@ function Form({
     }
     setProblem(undefined);
     try {
-      onSent(await sign(place, payment.id, units, { asked, step: setStep }));
+      onSent(await sign(context, payment.id, units, { asked: pendingRefund, step: setStep }));
     } catch (error) {
       setProblem(wordsOf(error));
       setStep(undefined);

@@ -6,9 +6,9 @@ import { wordsOf } from '../../shared/errors.ts';
 import { formatExact } from '../../shared/money.ts';
 import { Button, Notice } from '../../shared/parts.tsx';
 import { type Column, Table } from '../../shared/table.tsx';
+import { type AppContext, useResponse } from '../parts/app-context.ts';
 import { openDocument, saveFile } from '../parts/file.ts';
 import { Loading } from '../parts/loading.tsx';
-import { type Place, useResponse } from '../parts/place.ts';
 
 type Statement = components['schemas']['Statement'];
 type Sums = Omit<Statement['daily'][number], 'date'>;
@@ -27,7 +27,7 @@ const monthName = (month: string) =>
     new Date(`${month}-01T00:00:00Z`),
   );
 
-export function Statements({ place: { session, app } }: { place: Place }): ReactElement {
+export function Statements({ context: { session, app } }: { context: AppContext }): ReactElement {
   const [months] = useState(() => monthsUntil(new Date()));
   const [month = '', setMonth] = useState(months[0]);
   const [busy, setBusy] = useState<'csv' | 'page'>();

@@ -3,7 +3,7 @@ import { wordsOf } from '../../shared/errors.ts';
 import { Button, Dialog, Notice } from '../../shared/parts.tsx';
 import type { Session } from '../../shared/session.ts';
 import { Brand } from '../../shared/sign-in.tsx';
-import type { App } from '../parts/place.ts';
+import type { App } from '../parts/app-context.ts';
 
 interface Making {
   session: Session;

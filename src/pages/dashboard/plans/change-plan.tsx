@@ -6,6 +6,7 @@ import { type Change, ChangeCosts } from '../../shared/change-costs.tsx';
 import { discountText } from '../../shared/discount.ts';
 import { Button, Dialog, Notice } from '../../shared/parts.tsx';
 import { Time } from '../../shared/time.tsx';
+import { type AppContext, useLoadedPlans, useResponse } from '../parts/app-context.ts';
 import { Confirm } from '../parts/confirm.tsx';
 import {
   DiscountFields,
@@ -14,7 +15,6 @@ import {
   type TypedDiscount,
 } from '../parts/discount-fields.tsx';
 import { Loading } from '../parts/loading.tsx';
-import { type Place, useLoadedPlans, useResponse } from '../parts/place.ts';
 import { Shown } from '../parts/secret.tsx';
 import { PlanSelect } from './plan-select.tsx';
 
@@ -29,16 +29,16 @@ const texts = {
 };
 
 export function ChangePlan({
-  place,
+  context,
   subscription,
   onClose,
 }: {
-  place: Place;
+  context: AppContext;
   subscription: Subscription;
   onClose: () => void;
 }): ReactElement {
-  const { session, app } = place;
-  const plans = useLoadedPlans(place)?.filter(
+  const { session, app } = context;
+  const plans = useLoadedPlans(context)?.filter(
     ({ id, status }) => status === 'active' && id !== subscription.planId,
   );
   const [chosen, setChosen] = useState('');
@@ -98,7 +98,7 @@ export function ChangePlan({
       )}
       <DiscountFields value={typed} onChange={setTyped} />
       <Costs
-        place={place}
+        context={context}
         subscriptionId={subscription.id}
         planId={planId}
         when={when}
@@ -116,13 +116,13 @@ export function ChangePlan({
  * incomplete or invalid, shows the reason instead.
  */
 function Costs({
-  place: { session, app },
+  context: { session, app },
   subscriptionId,
   planId,
   when,
   discount,
 }: {
-  place: Place;
+  context: AppContext;
   subscriptionId: string;
   planId: string;
   when: Change['when'];

@@ -1,17 +1,17 @@
 import { type ReactElement, useState } from 'react';
 import type { Plan } from '../../shared/session.ts';
+import type { AppContext } from '../parts/app-context.ts';
 import { Confirm } from '../parts/confirm.tsx';
-import type { Place } from '../parts/place.ts';
 import { TermFields, termsOf, typedTerms } from './plan-terms.tsx';
 
 /** Edits the off-chain terms of a plan. */
 export function EditPlan({
-  place: { session, app },
+  context: { session, app },
   plan,
   onClose,
   onDone,
 }: {
-  place: Place;
+  context: AppContext;
   plan: Plan;
   onClose: () => void;
   onDone: () => void;

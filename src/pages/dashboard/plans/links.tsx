@@ -8,21 +8,21 @@ import { span } from '../../shared/period.ts';
 import { hiddenHead, Table } from '../../shared/table.tsx';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
-import { LIVE_MS, type Place, usePlans } from '../parts/place.ts';
+import { LIVE_MS, type AppContext, usePlans } from '../parts/app-context.ts';
 import { NewLink } from './new-link.tsx';
 
 type CheckoutSession = components['schemas']['CheckoutSession'];
 
 /** Lists the checkout sessions. With the link of a session, one customer can subscribe once. */
-export function Links({ place }: { place: Place }): ReactElement {
-  const { session, app } = place;
+export function Links({ context }: { context: AppContext }): ReactElement {
+  const { session, app } = context;
   const open = useCallback(
     () =>
       session.client.pages('/merchant/apps/{appId}/checkout-sessions', { path: { appId: app.id } }),
     [session, app.id],
   );
   const list = usePages(open, LIVE_MS);
-  const plans = usePlans(place);
+  const plans = usePlans(context);
   const [making, setMaking] = useState(false);
   const nameOf = (id: string) => plans.find((plan) => plan.id === id)?.name ?? '';
   return (
@@ -69,7 +69,7 @@ export function Links({ place }: { place: Place }): ReactElement {
       </ListOf>
       {making && (
         <NewLink
-          place={place}
+          context={context}
           plans={plans.filter(({ status }) => status === 'active')}
           onMade={list.refresh}
           onClose={() => setMaking(false)}

@@ -3,9 +3,9 @@ import { wordsOf } from '../../shared/errors.ts';
 import { Button, Dialog, Notice } from '../../shared/parts.tsx';
 import { span } from '../../shared/period.ts';
 import type { Plan } from '../../shared/session.ts';
+import type { AppContext } from '../parts/app-context.ts';
 import { DiscountFields, discountOf, noDiscount } from '../parts/discount-fields.tsx';
 import { MAX_METADATA, objectOf, PairFields, type Pairs } from '../parts/metadata-fields.tsx';
-import type { Place } from '../parts/place.ts';
 import { Shown } from '../parts/secret.tsx';
 import { PlanSelect } from './plan-select.tsx';
 import { trialOf } from './plan-terms.tsx';
@@ -14,12 +14,12 @@ const filled = (text: string) => (text.trim() === '' ? undefined : text.trim());
 
 /** The form that creates a checkout session and then shows the session's link for copying. */
 export function NewLink({
-  place: { session, app },
+  context: { session, app },
   plans,
   onMade,
   onClose,
 }: {
-  place: Place;
+  context: AppContext;
   plans: readonly Plan[];
   onMade: () => void;
   onClose: () => void;
@@ -49,21 +49,21 @@ export function NewLink({
     ];
     try {
       const off = discountOf(discount);
-      const own = objectOf(metadata);
+      const metadataObject = objectOf(metadata);
       const trialHours = trialOf(values.trialDays);
-      const made = await session.client.post('/merchant/apps/{appId}/checkout-sessions', {
+      const created = await session.client.post('/merchant/apps/{appId}/checkout-sessions', {
         path: { appId: app.id },
         body: {
           planId,
           ...(off !== null && { discount: off }),
           ...(trialHours !== null && { trialHours }),
-          ...(Object.keys(own).length > 0 && { metadata: own }),
+          ...(Object.keys(metadataObject).length > 0 && { metadata: metadataObject }),
           ...(externalId !== undefined && { externalId }),
           ...(successUrl !== undefined && { successUrl }),
           ...(cancelUrl !== undefined && { cancelUrl }),
         },
       });
-      setUrl(made.url);
+      setUrl(created.url);
       onMade();
     } catch (error) {
       setProblem(wordsOf(error));

@@ -2,9 +2,9 @@ import { type ReactElement, useCallback, useState } from 'react';
 import type { components } from '../../../client/openapi.ts';
 import { formatSolShort, parseUsdc } from '../../shared/money.ts';
 import { Notice } from '../../shared/parts.tsx';
+import { type AppContext, useResponse } from '../parts/app-context.ts';
 import { Confirm } from '../parts/confirm.tsx';
 import { instantOf } from '../parts/filters.tsx';
-import { type Place, useResponse } from '../parts/place.ts';
 import { orNull } from '../parts/typed.ts';
 import { PlanPreview } from './plan-preview.tsx';
 import { noTerms, TermFields, termsOf, trialHoursOf } from './plan-terms.tsx';
@@ -19,11 +19,11 @@ const periods = [
 
 /** The form that creates a plan. The merchant's wallet publishes the plan afterwards. */
 export function NewPlan({
-  place: { session, app },
+  context: { session, app },
   onClose,
   onMade,
 }: {
-  place: Place;
+  context: AppContext;
   onClose: () => void;
   onMade: (plan: components['schemas']['NewPlan']) => void;
 }): ReactElement {
@@ -123,13 +123,13 @@ export function NewPlan({
       <p className="muted small">
         Amount, period and last day cannot change once the plan is published; the rest can.
       </p>
-      <Cost place={{ session, app }} />
+      <Cost context={{ session, app }} />
     </Confirm>
   );
 }
 
 /** Shows what the merchant's wallet pays for publishing a plan. */
-function Cost({ place: { session } }: { place: Place }): ReactElement {
+function Cost({ context: { session } }: { context: AppContext }): ReactElement {
   const ask = useCallback(() => session.client.get('/merchant/publishing-cost'), [session]);
   const { data } = useResponse(ask);
   if (data === undefined)

@@ -5,7 +5,7 @@ import { span } from '../../shared/period.ts';
 import { PlanPrice } from '../../shared/plan-price.tsx';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
-import type { App } from '../parts/place.ts';
+import type { App } from '../parts/app-context.ts';
 import { firstPayment } from './first-payment.ts';
 
 type Terms = Parameters<typeof firstPayment>[0];

@@ -46,16 +46,16 @@ export function trialHoursOf(days: string): number | null | undefined {
   return Number.isInteger(hours) && hours >= 1 ? hours : undefined;
 }
 
-function wholeOf(text: string, what: string): number | null {
+function wholeOf(text: string, label: string): number | null {
   if (text.trim() === '') return null;
-  if (!/^\d{1,4}$/.test(text.trim())) throw new Error(`${what} is a whole number.`);
+  if (!/^\d{1,4}$/.test(text.trim())) throw new Error(`${label} is a whole number.`);
   return Number(text);
 }
 
-function wholesOf(text: string, what: string): number[] | null {
+function wholesOf(text: string, label: string): number[] | null {
   const parts = text.split(/[\s,]+/).filter((part) => part !== '');
   if (parts.some((part) => !/^\d{1,4}$/.test(part)))
-    throw new Error(`${what} are whole numbers of hours, such as 1, 6, 24.`);
+    throw new Error(`${label} are whole numbers of hours, such as 1, 6, 24.`);
   return parts.length === 0 ? null : parts.map(Number);
 }
 

@@ -7,8 +7,8 @@ import { everyPeriod, span } from '../../shared/period.ts';
 import { type Plan, submit } from '../../shared/session.ts';
 import { hiddenHead, Table } from '../../shared/table.tsx';
 import { foreign } from '../../shared/text.ts';
+import { LIVE_MS, type AppContext } from '../parts/app-context.ts';
 import { Confirm } from '../parts/confirm.tsx';
-import { LIVE_MS, type Place } from '../parts/place.ts';
 import { blockText } from '../parts/reasons.ts';
 import { EditPlan } from './edit-plan.tsx';
 import { NewPlan } from './new-plan.tsx';
@@ -27,7 +27,7 @@ const LANDING_MS = 100_000;
  * Waits until the service finds the plan on chain. Used when the wallet itself sent the transaction
  * that publishes the plan. Returns whether the service found the plan in time.
  */
-async function hasLanded({ session, app }: Place, { id }: Plan): Promise<boolean> {
+async function hasLanded({ session, app }: AppContext, { id }: Plan): Promise<boolean> {
   const path = { appId: app.id, planId: id };
   for (const deadline = Date.now() + LANDING_MS; Date.now() < deadline;) {
     const { status } = await session.client.get('/merchant/apps/{appId}/plans/{planId}', { path });
@@ -56,8 +56,8 @@ const LAPSED = 'The transaction lapsed: it is good for about half a minute. Publ
  * Lists the app's plans and their links. Publishing a plan needs a signature of the merchant's
  * wallet.
  */
-export function Plans({ place }: { place: Place }): ReactElement {
-  const { session, app } = place;
+export function Plans({ context }: { context: AppContext }): ReactElement {
+  const { session, app } = context;
   const open = useCallback(
     () => session.client.pages('/merchant/apps/{appId}/plans', { path: { appId: app.id } }),
     [session, app.id],
@@ -83,7 +83,7 @@ export function Plans({ place }: { place: Place }): ReactElement {
         }),
       );
       const isPublished =
-        status === 'confirmed' || (status === 'sent' && (await hasLanded(place, plan)));
+        status === 'confirmed' || (status === 'sent' && (await hasLanded(context, plan)));
       setMessage(
         isPublished
           ? { kind: 'success', text: `${foreign(plan.name, 60)} is published.` }
@@ -183,7 +183,7 @@ export function Plans({ place }: { place: Place }): ReactElement {
       </ListOf>
       {making && (
         <NewPlan
-          place={place}
+          context={context}
           onClose={() => setMaking(false)}
           onMade={(plan) => {
             setMaking(false);
@@ -201,7 +201,7 @@ export function Plans({ place }: { place: Place }): ReactElement {
       )}
       {editing !== undefined && (
         <EditPlan
-          place={place}
+          context={context}
           plan={editing}
           onClose={() => setEditing(undefined)}
           onDone={() => {
@@ -212,7 +212,7 @@ export function Plans({ place }: { place: Place }): ReactElement {
       )}
       {ending !== undefined && (
         <Sunset
-          place={place}
+          context={context}
           plan={ending}
           onClose={() => setEnding(undefined)}
           onDone={() => {
@@ -226,12 +226,12 @@ export function Plans({ place }: { place: Place }): ReactElement {
 }
 
 function Sunset({
-  place: { session, app },
+  context: { session, app },
   plan,
   onClose,
   onDone,
 }: {
-  place: Place;
+  context: AppContext;
   plan: Plan;
   onClose: () => void;
   onDone: () => void;

@@ -7,16 +7,16 @@ import { Badge, Button, Dialog, Notice } from '../../shared/parts.tsx';
 import { signAgain } from '../../shared/session.ts';
 import { hiddenHead, Table } from '../../shared/table.tsx';
 import { Time } from '../../shared/time.tsx';
-import { type Place } from '../parts/place.ts';
+import { type AppContext } from '../parts/app-context.ts';
 import { Secret } from '../parts/secret.tsx';
 
 type ApiKey = components['schemas']['ApiKey'];
 
 /** Lists the API keys for the merchant's servers, and creates and revokes keys. */
-export function ApiKeys({ place: { session } }: { place: Place }): ReactElement {
+export function ApiKeys({ context: { session } }: { context: AppContext }): ReactElement {
   const open = useCallback(() => session.client.pages('/merchant/api-keys'), [session]);
   const list = usePages(open);
-  const [made, setMade] = useState<string>();
+  const [newKey, setMade] = useState<string>();
   const [busy, setBusy] = useState(false);
   const [revoking, setRevoking] = useState<ApiKey>();
   const [problem, setProblem] = useState<string>();
@@ -90,10 +90,10 @@ export function ApiKeys({ place: { session } }: { place: Place }): ReactElement 
           ]}
         />
       </ListOf>
-      {made !== undefined && (
+      {newKey !== undefined && (
         <Secret
           title="Your new key"
-          secret={made}
+          secret={newKey}
           label="Copy the key"
           text="This key is shown once. Store it on your server now; it cannot be shown again."
           onClose={() => setMade(undefined)}

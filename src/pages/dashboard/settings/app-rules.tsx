@@ -1,7 +1,7 @@
 import { type ReactElement, useState } from 'react';
 import { wordsOf } from '../../shared/errors.ts';
 import { Notice } from '../../shared/parts.tsx';
-import type { App, Place } from '../parts/place.ts';
+import type { App, AppContext } from '../parts/app-context.ts';
 
 type Rule = 'planChanges' | 'onePerCustomer' | 'ownIdsBySubscriber' | 'registerUnclaimed';
 
@@ -30,10 +30,10 @@ const rules: readonly (readonly [rule: Rule, text: string, hint: string])[] = [
 
 /** Switches the app's rules on and off. Each change is saved immediately. */
 export function AppRules({
-  place: { session, app },
+  context: { session, app },
   onChanged,
 }: {
-  place: Place;
+  context: AppContext;
   onChanged: () => void;
 }): ReactElement {
   const [busy, setBusy] = useState(false);

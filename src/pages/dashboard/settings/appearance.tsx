@@ -3,10 +3,10 @@ import { wordsOf } from '../../shared/errors.ts';
 import { Button, Notice } from '../../shared/parts.tsx';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
-import type { Place } from '../parts/place.ts';
+import type { AppContext } from '../parts/app-context.ts';
 
 interface CardProps {
-  place: Place;
+  context: AppContext;
   onChanged: () => void;
 }
 
@@ -25,7 +25,7 @@ function useAction(onChanged: () => void) {
 }
 
 /** Stores and deletes the logo of the app. */
-export function Logo({ place: { session, app }, onChanged }: CardProps): ReactElement {
+export function Logo({ context: { session, app }, onChanged }: CardProps): ReactElement {
   const { busy, problem, run } = useAction(onChanged);
   const path = { appId: app.id };
   return (
@@ -76,7 +76,7 @@ export function Logo({ place: { session, app }, onChanged }: CardProps): ReactEl
  * Shows whether the website was verified as the app's own, with a button that verifies the website.
  * Shows nothing when the app has no website.
  */
-export function Website({ place: { session, app }, onChanged }: CardProps): ReactElement {
+export function Website({ context: { session, app }, onChanged }: CardProps): ReactElement {
   const { busy, problem, run } = useAction(onChanged);
   const { id, websiteUrl, websiteProvenAt } = app;
   if (websiteUrl === null || !URL.canParse(websiteUrl)) return <></>;

@@ -3,15 +3,15 @@ import type { components } from '../../../client/openapi.ts';
 import { wordsOf } from '../../shared/errors.ts';
 import { Button, Notice } from '../../shared/parts.tsx';
 import { foreign } from '../../shared/text.ts';
-import type { Place } from '../parts/place.ts';
+import type { AppContext } from '../parts/app-context.ts';
 
 /** Switches e-mails about failures on and off. */
 export function Mails({
-  place: { session },
+  context: { session },
   profile: { email, emailConfirmed, mails },
   onChanged,
 }: {
-  place: Place;
+  context: AppContext;
   profile: components['schemas']['Profile'];
   onChanged: () => void;
 }): ReactElement {

@@ -2,18 +2,18 @@ import { type ReactElement, type SubmitEvent, useState } from 'react';
 import type { components } from '../../../client/openapi.ts';
 import { wordsOf } from '../../shared/errors.ts';
 import { Button, Notice } from '../../shared/parts.tsx';
-import type { Place } from '../parts/place.ts';
+import type { AppContext } from '../parts/app-context.ts';
 import { orNull } from '../parts/typed.ts';
 
 type Profile = components['schemas']['Profile'];
 
 /** Edits the merchant's details on receipts, and whether the service stores the buyers' details. */
 export function Receipts({
-  place: { session },
+  context: { session },
   profile,
   onChanged,
 }: {
-  place: Place;
+  context: AppContext;
   profile: Profile;
   onChanged: () => void;
 }): ReactElement {

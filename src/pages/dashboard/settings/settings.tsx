@@ -1,7 +1,7 @@
 import { type ReactElement, useCallback, useState } from 'react';
 import { wordsOf } from '../../shared/errors.ts';
 import { Button, Notice, Spinner } from '../../shared/parts.tsx';
-import { type App, type Place, useResponse } from '../parts/place.ts';
+import { type App, type AppContext, useResponse } from '../parts/app-context.ts';
 import { orNull } from '../parts/typed.ts';
 import { AppRules } from './app-rules.tsx';
 import { Logo, Website } from './appearance.tsx';
@@ -10,13 +10,13 @@ import { Receipts } from './receipts.tsx';
 
 /** Edits the data that subscribers see about the merchant and the app. */
 export function Settings({
-  place,
+  context,
   onChanged,
 }: {
-  place: Place;
+  context: AppContext;
   onChanged: () => void;
 }): ReactElement {
-  const { session, app } = place;
+  const { session, app } = context;
   const ask = useCallback(() => session.client.get('/merchant/profile'), [session]);
   const { data, error, again } = useResponse(ask);
   return (
@@ -59,10 +59,10 @@ export function Settings({
           onChanged();
         }}
       />
-      <AppRules place={place} onChanged={onChanged} />
-      <Sponsorship place={place} onChanged={onChanged} />
-      <Website place={place} onChanged={onChanged} />
-      <Logo place={place} onChanged={onChanged} />
+      <AppRules context={context} onChanged={onChanged} />
+      <Sponsorship context={context} onChanged={onChanged} />
+      <Website context={context} onChanged={onChanged} />
+      <Logo context={context} onChanged={onChanged} />
       {error !== undefined && <Notice kind="error">{wordsOf(error)}</Notice>}
       {data === undefined && error === undefined && <Spinner>Loading…</Spinner>}
       {data !== undefined && (
@@ -82,18 +82,18 @@ export function Settings({
           }}
         />
       )}
-      {data !== undefined && <Receipts place={place} profile={data} onChanged={again} />}
-      {data !== undefined && <Mails place={place} profile={data} onChanged={again} />}
+      {data !== undefined && <Receipts context={context} profile={data} onChanged={again} />}
+      {data !== undefined && <Mails context={context} profile={data} onChanged={again} />}
     </>
   );
 }
 
 /** Switches sponsoring for the app's subscribers on or off. */
 function Sponsorship({
-  place: { session, app },
+  context: { session, app },
   onChanged,
 }: {
-  place: Place;
+  context: AppContext;
   onChanged: () => void;
 }): ReactElement {
   const [busy, setBusy] = useState(false);

@@ -4,13 +4,13 @@ import { formatSol } from '../../../format.ts';
 import { Notice } from '../../shared/parts.tsx';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
-import { LIVE_MS, type Place, useResponse } from '../parts/place.ts';
+import { LIVE_MS, type AppContext, useResponse } from '../parts/app-context.ts';
 import { blockText } from '../parts/reasons.ts';
 
 type Attention = components['schemas']['Attention'];
 
 /** Polls the app's current failures while the page is visible. */
-export function useAttention({ session, app }: Place): Attention | undefined {
+export function useAttention({ session, app }: AppContext): Attention | undefined {
   const ask = useCallback(
     () => session.client.get('/merchant/apps/{appId}/attention', { path: { appId: app.id } }),
     [session, app.id],

@@ -2,10 +2,10 @@ import { type ReactElement, useState } from 'react';
 import type { components } from '../../../client/openapi.ts';
 import { Button, Usdc } from '../../shared/parts.tsx';
 import { isLive } from '../../shared/status.ts';
+import type { AppContext } from '../parts/app-context.ts';
 import { Confirm } from '../parts/confirm.tsx';
 import { DiscountFields, discountOf, typedDiscount } from '../parts/discount-fields.tsx';
 import { MAX_METADATA, objectOf, PairFields, type Pairs } from '../parts/metadata-fields.tsx';
-import type { Place } from '../parts/place.ts';
 import { orNull } from '../parts/typed.ts';
 import { ChangePlan } from '../plans/change-plan.tsx';
 
@@ -16,7 +16,7 @@ type Verb = 'pause' | 'unpause' | 'period_end' | 'force' | 'reinstate';
 
 /** Actions with input. */
 type Form = 'discount' | 'ids' | 'plan';
-const isForm = (one: Verb | Form): one is Form => ['discount', 'ids', 'plan'].includes(one);
+const isForm = (open: Verb | Form): open is Form => ['discount', 'ids', 'plan'].includes(open);
 
 interface Words {
   /** Text of two buttons: one on the page opens the dialog, one in the dialog runs the action. */
@@ -57,22 +57,22 @@ const actions: Readonly<Record<Verb, Words>> = {
 };
 
 /** Returns the actions that the subscription's state allows. */
-function verbsOf(one: Subscription): readonly Verb[] {
-  if (one.status === 'cancelled' && one.endReason === 'forced')
-    return one.reinstatedAt === null ? ['reinstate'] : [];
-  if (!isLive(one.status)) return [];
-  if (one.cancelRequestedBy === 'merchant') return ['force'];
-  if (one.cancelRequestedAt !== null) return ['period_end', 'force'];
-  return [one.pausedAt === null ? 'pause' : 'unpause', 'period_end', 'force'];
+function verbsOf(subscription: Subscription): readonly Verb[] {
+  if (subscription.status === 'cancelled' && subscription.endReason === 'forced')
+    return subscription.reinstatedAt === null ? ['reinstate'] : [];
+  if (!isLive(subscription.status)) return [];
+  if (subscription.cancelRequestedBy === 'merchant') return ['force'];
+  if (subscription.cancelRequestedAt !== null) return ['period_end', 'force'];
+  return [subscription.pausedAt === null ? 'pause' : 'unpause', 'period_end', 'force'];
 }
 
 /** Buttons that change a subscription, each behind a dialog. */
 export function SubscriptionActions({
-  place,
+  context,
   subscription,
   onDone,
 }: {
-  place: Place;
+  context: AppContext;
   subscription: Subscription;
   onDone: () => void;
 }): ReactElement {
@@ -82,7 +82,7 @@ export function SubscriptionActions({
     close();
     onDone();
   };
-  const parts = { place, subscription, onClose: close, onDone: done };
+  const parts = { context, subscription, onClose: close, onDone: done };
   return (
     <div className="actions">
       <Button onClick={() => setOpen('ids')}>Edit your data</Button>
@@ -108,14 +108,14 @@ export function SubscriptionActions({
 }
 
 interface Parts {
-  place: Place;
+  context: AppContext;
   subscription: Subscription;
   onClose: () => void;
   onDone: () => void;
 }
 
 function Act({
-  place: { session, app },
+  context: { session, app },
   subscription,
   verb,
   onClose,
@@ -146,7 +146,12 @@ function Act({
   );
 }
 
-function Discount({ place: { session, app }, subscription, onClose, onDone }: Parts): ReactElement {
+function Discount({
+  context: { session, app },
+  subscription,
+  onClose,
+  onDone,
+}: Parts): ReactElement {
   const [typed, setTyped] = useState(() => typedDiscount(subscription.discount));
   const run = async () => {
     const discount = discountOf(typed);
@@ -168,7 +173,7 @@ function Discount({ place: { session, app }, subscription, onClose, onDone }: Pa
   );
 }
 
-function OwnIds({ place: { session, app }, subscription, onClose, onDone }: Parts): ReactElement {
+function OwnIds({ context: { session, app }, subscription, onClose, onDone }: Parts): ReactElement {
   const [externalId, setExternalId] = useState(subscription.externalId ?? '');
   const [pairs, setPairs] = useState<Pairs>(() => Object.entries(subscription.metadata));
   const run = () =>

@@ -7,10 +7,10 @@ import { Address, Button, SubscriptionBadge, Usdc } from '../../shared/parts.tsx
 import { everyPeriod } from '../../shared/period.ts';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
+import { LIVE_MS, type AppContext, useResponse } from '../parts/app-context.ts';
 import { customerName, customerPage } from '../parts/customer.tsx';
 import { Loading } from '../parts/loading.tsx';
 import { Metadata } from '../parts/metadata.tsx';
-import { LIVE_MS, type Place, useResponse } from '../parts/place.ts';
 import { endText, failureText } from '../parts/reasons.ts';
 import { PaymentTable } from '../payments/payment-table.tsx';
 import { SubscriptionActions } from './subscription-actions.tsx';
@@ -18,8 +18,8 @@ import { Timeline } from './timeline.tsx';
 
 type Subscription = components['schemas']['Subscription'];
 
-export function Subscription({ place, id }: { place: Place; id: string }): ReactElement {
-  const { session, app } = place;
+export function Subscription({ context, id }: { context: AppContext; id: string }): ReactElement {
+  const { session, app } = context;
   const ask = useCallback(async () => {
     const path = { appId: app.id, subscriptionId: id };
     const [subscription, timeline] = await Promise.all([
@@ -68,7 +68,7 @@ export function Subscription({ place, id }: { place: Place; id: string }): React
         <h1>
           <bdi>{customerName(subscription)}</bdi>
         </h1>
-        <SubscriptionActions place={place} subscription={subscription} onDone={changed} />
+        <SubscriptionActions context={context} subscription={subscription} onDone={changed} />
       </div>
       <Facts subscription={subscription} />
       {Object.keys(subscription.metadata).length > 0 && (
@@ -80,7 +80,12 @@ export function Subscription({ place, id }: { place: Place; id: string }): React
       {payments.rows.length > 0 && (
         <>
           <h2>Payments</h2>
-          <PaymentTable place={place} label="Payments" rows={payments.rows} onChanged={changed} />
+          <PaymentTable
+            context={context}
+            label="Payments"
+            rows={payments.rows}
+            onChanged={changed}
+          />
           {payments.more && (
             <div>
               <Button busy={payments.busy} onClick={payments.next}>

@@ -9,10 +9,10 @@ import type { Plan } from '../../shared/session.ts';
 import { Table } from '../../shared/table.tsx';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
+import { LIVE_MS, type AppContext, useChoice, usePlans } from '../parts/app-context.ts';
 import { Customer } from '../parts/customer.tsx';
 import type { Range } from '../parts/days.ts';
 import { DaysFilter, PlanFilter, StatusFilter, useDays, usePlanChoice } from '../parts/filters.tsx';
-import { LIVE_MS, type Place, useChoice, usePlans } from '../parts/place.ts';
 import { failureText } from '../parts/reasons.ts';
 import { Unregistered, UnregisteredNotice } from './unregistered.tsx';
 
@@ -31,16 +31,16 @@ const choices = [...statuses, 'unregistered'] as const;
  * that are not registered.
  */
 export function Subscriptions({
-  place,
+  context,
   unregistered,
 }: {
-  place: Place;
+  context: AppContext;
   unregistered: number;
 }): ReactElement {
   const [choice, setChoice] = useChoice('status', choices);
   const [planId, setPlanId] = usePlanChoice();
   const days = useDays();
-  const plans = usePlans(place);
+  const plans = usePlans(context);
   return (
     <>
       <div className="view-head">
@@ -57,9 +57,9 @@ export function Subscriptions({
         )}
       </div>
       {choice === 'unregistered' ? (
-        <Unregistered place={place} plans={plans} />
+        <Unregistered context={context} plans={plans} />
       ) : days.problem === undefined ? (
-        <Found place={place} plans={plans} status={choice} planId={planId} range={days.range} />
+        <Found context={context} plans={plans} status={choice} planId={planId} range={days.range} />
       ) : (
         <Notice kind="warning">{days.problem}</Notice>
       )}
@@ -68,13 +68,13 @@ export function Subscriptions({
 }
 
 function Found({
-  place: { session, app },
+  context: { session, app },
   plans,
   status,
   planId,
   range,
 }: {
-  place: Place;
+  context: AppContext;
   plans: readonly Plan[];
   status: Status | undefined;
   planId: string | undefined;

@@ -9,7 +9,7 @@ import type { Plan } from '../../shared/session.ts';
 import { Table } from '../../shared/table.tsx';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
-import { LIVE_MS, type Place } from '../parts/place.ts';
+import { LIVE_MS, type AppContext } from '../parts/app-context.ts';
 
 /** Warns that `count` subscriptions are not registered. Shows nothing for 0. */
 export function UnregisteredNotice({ count }: { count: number }): ReactElement {
@@ -28,10 +28,10 @@ export function UnregisteredNotice({ count }: { count: number }): ReactElement {
 
 /** Lists the subscriptions that are not registered, with the two ways to register them. */
 export function Unregistered({
-  place: { session, app },
+  context: { session, app },
   plans,
 }: {
-  place: Place;
+  context: AppContext;
   plans: readonly Plan[];
 }): ReactElement {
   const open = useCallback(

@@ -7,9 +7,15 @@ import { Badge, Button, Notice } from '../../shared/parts.tsx';
 import { Table } from '../../shared/table.tsx';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
+import {
+  changeFilters,
+  LIVE_MS,
+  type AppContext,
+  useChoice,
+  useHash,
+} from '../parts/app-context.ts';
 import { type DeliveredType, deliveredTypes, typeText } from '../parts/event-types.ts';
 import { DaysFilter, StatusFilter, TypeFilter, useDays } from '../parts/filters.tsx';
-import { changeFilters, LIVE_MS, type Place, useChoice, useHash } from '../parts/place.ts';
 import { ReplaySince } from './replay-since.tsx';
 
 type Delivery = components['schemas']['Delivery'];
@@ -27,15 +33,15 @@ const statuses = ['failed', 'pending', 'delivered', 'cancelled'] as const;
 
 /** Lists the deliveries to an endpoint: first the failed deliveries, then all deliveries. */
 export function Deliveries({
-  place,
+  context,
   webhookId,
   failingSince,
 }: {
-  place: Place;
+  context: AppContext;
   webhookId: string;
   failingSince: string | null;
 }): ReactElement {
-  const { session, app } = place;
+  const { session, app } = context;
   const [status, setStatus] = useChoice('status', statuses);
   const [type, setType] = useChoice('type', deliveredTypes);
   const days = useDays();
@@ -157,7 +163,7 @@ export function Deliveries({
       )}
       {replaying && (
         <ReplaySince
-          place={place}
+          context={context}
           failingSince={failingSince}
           onClose={() => setReplaying(false)}
           onDone={(total) => {

@@ -3,15 +3,15 @@ import { wordsOf } from '../../shared/errors.ts';
 import { Badge, Button, Notice, Spinner } from '../../shared/parts.tsx';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
+import { type AppContext, useResponse } from '../parts/app-context.ts';
 import { typeText } from '../parts/event-types.ts';
-import { type Place, useResponse } from '../parts/place.ts';
 
 /** Shows one delivery: the request and every attempt. `reference` is `<webhookId>.<deliveryId>`. */
 export function Delivery({
-  place: { session, app },
+  context: { session, app },
   reference,
 }: {
-  place: Place;
+  context: AppContext;
   reference: string;
 }): ReactElement {
   const [webhookId = '', deliveryId = ''] = reference.split('.');

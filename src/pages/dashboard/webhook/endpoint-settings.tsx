@@ -1,8 +1,8 @@
 import { type ReactElement, useState } from 'react';
 import type { components } from '../../../client/openapi.ts';
+import type { AppContext } from '../parts/app-context.ts';
 import { Confirm } from '../parts/confirm.tsx';
 import { objectOf, PairFields, type Pairs } from '../parts/metadata-fields.tsx';
-import type { Place } from '../parts/place.ts';
 
 type Endpoint = components['schemas']['WebhookEndpoint'];
 
@@ -12,12 +12,12 @@ const MAX_HEADERS = 10;
  * Edits the custom headers of an endpoint's requests and the maximum number of requests per second.
  */
 export function EndpointSettings({
-  place: { session, app },
+  context: { session, app },
   endpoint,
   onClose,
   onDone,
 }: {
-  place: Place;
+  context: AppContext;
   endpoint: Endpoint;
   onClose: () => void;
   onDone: () => void;

@@ -4,13 +4,13 @@ import { Line } from '../../shared/line.tsx';
 import { Address, Button, Copy, Notice } from '../../shared/parts.tsx';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
+import { type AppContext, useResponse } from '../parts/app-context.ts';
 import { typeText } from '../parts/event-types.ts';
 import { Loading } from '../parts/loading.tsx';
-import { type Place, useResponse } from '../parts/place.ts';
 
 /** Shows one event with the exact body that is signed and sent. A button sends the event again. */
-export function Event({ place, id }: { place: Place; id: string }): ReactElement {
-  const { session, app } = place;
+export function Event({ context, id }: { context: AppContext; id: string }): ReactElement {
+  const { session, app } = context;
   const path = { appId: app.id, eventId: id };
   const ask = useCallback(
     () =>

@@ -4,13 +4,13 @@ import { usePages } from '../../shared/pages.ts';
 import { Notice } from '../../shared/parts.tsx';
 import { Table } from '../../shared/table.tsx';
 import { Time } from '../../shared/time.tsx';
+import { LIVE_MS, type AppContext, useChoice } from '../parts/app-context.ts';
 import type { Range } from '../parts/days.ts';
 import { type EventType, eventTypes, meaningOf, typeText } from '../parts/event-types.ts';
 import { DaysFilter, TypeFilter, useDays } from '../parts/filters.tsx';
-import { LIVE_MS, type Place, useChoice } from '../parts/place.ts';
 
 /** Lists the app's events, newest first. */
-export function Events({ place }: { place: Place }): ReactElement {
+export function Events({ context }: { context: AppContext }): ReactElement {
   const [type, setType] = useChoice('type', eventTypes);
   const days = useDays();
   return (
@@ -23,7 +23,7 @@ export function Events({ place }: { place: Place }): ReactElement {
         <DaysFilter days={days} />
       </div>
       {days.problem === undefined ? (
-        <Found place={place} type={type} range={days.range} />
+        <Found context={context} type={type} range={days.range} />
       ) : (
         <Notice kind="warning">{days.problem}</Notice>
       )}
@@ -32,11 +32,11 @@ export function Events({ place }: { place: Place }): ReactElement {
 }
 
 function Found({
-  place: { session, app },
+  context: { session, app },
   type,
   range,
 }: {
-  place: Place;
+  context: AppContext;
   type: EventType | undefined;
   range: Range;
 }): ReactElement {

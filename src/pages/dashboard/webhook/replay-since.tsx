@@ -1,8 +1,8 @@
 import { type ReactElement, useCallback, useState } from 'react';
 import { wordsOf } from '../../shared/errors.ts';
+import { type AppContext, useResponse } from '../parts/app-context.ts';
 import { Confirm } from '../parts/confirm.tsx';
 import { DAY_MS } from '../parts/days.ts';
-import { type Place, useResponse } from '../parts/place.ts';
 
 /**
  * Time (ms) from the proposed start of the replay to the endpoint's first failure. The replay must
@@ -20,12 +20,12 @@ const events = (count: number) => (count === 1 ? '1 event' : `${count} events`);
 
 /** Replays the events whose delivery failed since a given time. Shows their number first. */
 export function ReplaySince({
-  place: { session, app },
+  context: { session, app },
   failingSince,
   onClose,
   onDone,
 }: {
-  place: Place;
+  context: AppContext;
   /** Time at which the endpoint began to fail. Null if unknown. */
   failingSince: string | null;
   onClose: () => void;

@@ -3,8 +3,8 @@ import type { components } from '../../../client/openapi.ts';
 import { wordsOf } from '../../shared/errors.ts';
 import { Button, Dialog, Notice } from '../../shared/parts.tsx';
 import { foreign } from '../../shared/text.ts';
+import type { AppContext } from '../parts/app-context.ts';
 import { meaningOf, type SampleType, sampleTypes } from '../parts/event-types.ts';
-import type { Place } from '../parts/place.ts';
 
 type Answer = Pick<
   components['schemas']['PingAnswer'],
@@ -13,11 +13,11 @@ type Answer = Pick<
 
 /** Sends a test event of any type to the endpoint and shows the answer. */
 export function TestEvent({
-  place: { session, app },
+  context: { session, app },
   webhookId,
   onClose,
 }: {
-  place: Place;
+  context: AppContext;
   webhookId: string;
   onClose: () => void;
 }): ReactElement {

@@ -5,8 +5,8 @@ import { Button, Dialog, Notice, Spinner } from '../../shared/parts.tsx';
 import { signAgain } from '../../shared/session.ts';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
+import { LIVE_MS, type AppContext, useResponse } from '../parts/app-context.ts';
 import { Confirm } from '../parts/confirm.tsx';
-import { LIVE_MS, type Place, useResponse } from '../parts/place.ts';
 import { Secret } from '../parts/secret.tsx';
 import { Deliveries } from './deliveries.tsx';
 import { EndpointHealth } from './endpoint-health.tsx';
@@ -16,8 +16,8 @@ import { TestEvent } from './test-event.tsx';
 
 type Endpoint = components['schemas']['NewWebhookEndpoint'];
 
-export function Webhook({ place }: { place: Place }): ReactElement {
-  const { session, app } = place;
+export function Webhook({ context }: { context: AppContext }): ReactElement {
+  const { session, app } = context;
   const path = { appId: app.id };
   const ask = useCallback(
     () => session.client.get('/merchant/apps/{appId}/webhooks', { path: { appId: app.id } }),
@@ -46,20 +46,23 @@ export function Webhook({ place }: { place: Place }): ReactElement {
   };
   const create = (url: string, extraEvents: Endpoint['extraEvents']) =>
     attempt(async () => {
-      const made = await session.client.post('/merchant/apps/{appId}/webhooks', {
+      const created = await session.client.post('/merchant/apps/{appId}/webhooks', {
         path,
         body: { url, extraEvents },
       });
-      setSecret(made.secret);
+      setSecret(created.secret);
       again();
     });
   const rotate = (webhookId: string) =>
     attempt(async () => {
       const client = await signAgain(session);
-      const made = await client.post('/merchant/apps/{appId}/webhooks/{webhookId}/rotate-secret', {
-        path: { ...path, webhookId },
-      });
-      setSecret(made.secret);
+      const rotated = await client.post(
+        '/merchant/apps/{appId}/webhooks/{webhookId}/rotate-secret',
+        {
+          path: { ...path, webhookId },
+        },
+      );
+      setSecret(rotated.secret);
       again();
     }).finally(() => setRotating(false));
   const setDisabled = async (webhookId: string, disabled: boolean) => {
@@ -120,7 +123,7 @@ export function Webhook({ place }: { place: Place }): ReactElement {
           </section>
           <Deliveries
             key={endpoint.id}
-            place={place}
+            context={context}
             webhookId={endpoint.id}
             failingSince={endpoint.failingSince}
           />
@@ -136,11 +139,11 @@ export function Webhook({ place }: { place: Place }): ReactElement {
         />
       )}
       {testing && endpoint !== undefined && (
-        <TestEvent place={place} webhookId={endpoint.id} onClose={() => setTesting(false)} />
+        <TestEvent context={context} webhookId={endpoint.id} onClose={() => setTesting(false)} />
       )}
       {setting && endpoint !== undefined && (
         <EndpointSettings
-          place={place}
+          context={context}
           endpoint={endpoint}
           onClose={() => setSetting(false)}
           onDone={() => {

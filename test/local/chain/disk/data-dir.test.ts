@@ -3,15 +3,12 @@ import { join } from 'node:path';
 import t from 'tap';
 import { makeDataDir } from '../../../../src/local/chain/disk/data-dir.ts';
 
-void t.test(
-  'a directory is made with its parents, an existing one stays as it is, and nothing else is left in it',
-  async (t) => {
-    const dir = join(t.testdir(), 'one', 'two');
-    makeDataDir(dir);
-    makeDataDir(dir);
-    t.same(readdirSync(dir), []);
-  },
-);
+void t.test('a missing data directory is created, an existing one stays as it is', async (t) => {
+  const dir = join(t.testdir(), 'one', 'two');
+  makeDataDir(dir);
+  makeDataDir(dir);
+  t.same(readdirSync(dir), []);
+});
 
 void t.test('a path that cannot be a data directory is refused with exit code 2', async (t) => {
   const file = join(t.testdir({ file: 'kept' }), 'file');

@@ -189,7 +189,7 @@ void t.test('a fork survives a restart: dropped blocks stay dropped', async (t) 
   t.equal(await balanceOf(second.rpcUrl, stranger), 3_000_000, 'the same bytes can land again');
 });
 
-void t.test('a truncated record loses its own block only', async (t) => {
+void t.test('a truncated record loses only its own block', async (t) => {
   const root = t.testdir();
   const dataDir = join(root, 'whole');
   const first = await open(t, { dataDir, blockMs: 0 });
@@ -339,7 +339,7 @@ void t.test(
   },
 );
 
-void t.test('a chain answers once it is started, with and without a history', async (t) => {
+void t.test('a started chain answers requests, with and without a history', async (t) => {
   const dataDir = t.testdir();
   const past = await open(t, { dataDir, blockMs: 0 });
   for (let wallet = 0; wallet < 100; wallet += 1) {

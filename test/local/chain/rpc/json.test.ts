@@ -21,7 +21,7 @@ void t.test(
   },
 );
 
-void t.test('ready JSON is written unchanged at any place', async (t) => {
+void t.test('ready-made JSON is written unchanged at any place', async (t) => {
   t.equal(
     toJson({ value: [new Json('{"a": 1}'), null], other: new Json('7') }),
     '{"value":[{"a": 1},null],"other":7}',

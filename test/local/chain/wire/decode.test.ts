@@ -146,7 +146,7 @@ void t.test('a version 0 transaction decodes with its table lookups', async (t) 
   );
 });
 
-void t.test('a transaction names its own keys and no other bytes', async (t) => {
+void t.test('a transaction lists its own keys and no other bytes', async (t) => {
   const instructions = [transfer, cosigned];
   const message = new TransactionMessage({
     payerKey: payer.publicKey,
@@ -244,7 +244,7 @@ void t.test('the fee equals LiteSVM’s charge', async (t) => {
   }
 });
 
-void t.test('LiteSVM accepts all bytes that decode, without an end of the process', async (t) => {
+void t.test('LiteSVM accepts all bytes that decode without ending the process', async (t) => {
   const chain = openChain(0, undefined);
   airdrop(chain, payer.publicKey.toBase58(), 10n ** 12n);
   const latest = base58(chain.blocks.at(-2)!.hash);
@@ -263,14 +263,14 @@ void t.test('LiteSVM accepts all bytes that decode, without an end of the proces
       (seed, edits, length) => {
         let bytes = Buffer.from(seed);
         for (const { at, value, insert } of edits) {
-          const place = at % bytes.length;
+          const index = at % bytes.length;
           if (insert)
             bytes = Buffer.concat([
-              bytes.subarray(0, place),
+              bytes.subarray(0, index),
               Buffer.of(value),
-              bytes.subarray(place),
+              bytes.subarray(index),
             ]);
-          else bytes[place] = value;
+          else bytes[index] = value;
         }
         try {
           const transaction = decodeTransaction(length < 100 ? bytes.subarray(0, length) : bytes);

@@ -17,13 +17,13 @@ void t.test('days are in UTC, and the last one is included', (t) => {
   t.end();
 });
 
-void t.test('what is no day does not filter, and stays as it was typed', (t) => {
+void t.test('text that is no day is kept as typed and filters nothing', (t) => {
   for (const from of ['2026-02-30', '0026-03-01', '1969-12-31', '2026-3-1', 'yesterday', '12026'])
     t.same(readDays({ from }), { first: from, last: '', range: {}, problem: undefined });
   t.end();
 });
 
-void t.test('a first day after the last one is told, with both', (t) => {
+void t.test('a first day after the last day is an error that names both days', (t) => {
   const { problem } = readDays({ from: '2026-03-02', to: '2026-03-01' });
   t.match(problem, '2026-03-02');
   t.match(problem, '2026-03-01');

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { formatHash, readHash } from '../../../../src/pages/dashboard/parts/hash.ts';
 
-void t.test('the fragment has the view, the row, the app and the filters', (t) => {
+void t.test('the URL fragment stores the view, the row, the app and the filters', (t) => {
   for (const [text, hash] of [
     ['#/?app=a1', { view: '', id: undefined, app: 'a1', filters: {} }],
     ['#/plans', { view: 'plans', id: undefined, app: undefined, filters: {} }],
@@ -20,7 +20,7 @@ void t.test('the fragment has the view, the row, the app and the filters', (t) =
   t.end();
 });
 
-void t.test('an empty or badly encoded fragment is read', (t) => {
+void t.test('an empty or badly encoded URL fragment is read without an error', (t) => {
   t.same(readHash(''), { view: '', id: undefined, app: undefined, filters: {} });
   t.same(readHash('#/search/%'), { view: 'search', id: '%', app: undefined, filters: {} });
   t.end();

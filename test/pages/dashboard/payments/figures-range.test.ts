@@ -10,7 +10,7 @@ const read = (filters: Record<string, string>) => {
   return [choice, days && datesOf(days).join(' '), problem];
 };
 
-void t.test('days until today; 30 unless another offered range is named', (t) => {
+void t.test('figures cover 30 days until today unless another offered range is named', (t) => {
   t.same(read({ days: '7' }), [7, '2026-11-20 2026-11-26', undefined]);
   t.same(read({ days: '365' }), [365, '2025-11-27 2026-11-26', undefined]);
   for (const filters of [{}, { days: '8' }, { days: 'x' }, { plan: 'p' }])
@@ -18,28 +18,31 @@ void t.test('days until today; 30 unless another offered range is named', (t) =>
   t.end();
 });
 
-void t.test('own days: both, in order, and at most as many as the API adds up', (t) => {
-  t.same(read({ from: '2026-01-05', to: '2026-01-05' }), [
-    'own',
-    '2026-01-05 2026-01-05',
-    undefined,
-  ]);
-  t.same(read({ from: '2024-01-01', to: '2024-12-31', days: '7' }), [
-    'own',
-    '2024-01-01 2024-12-31',
-    undefined,
-  ]);
-  const order = 'The first day must not be after the last one.';
-  t.same(read({ from: '2026-01-06', to: '2026-01-05' }), ['own', undefined, order]);
-  const most = 'Choose at most 366 days.';
-  t.same(read({ from: '2025-01-01', to: '2026-01-02' }), ['own', undefined, most]);
-  const missing = 'Choose the first and the last day.';
-  for (const filters of [
-    { from: '2026-01-05' },
-    { from: '', to: '' },
-    { from: '2026-02-30', to: '2026-03-01' },
-    { from: '2026-01-05T00:00:00Z', to: '2026-13-01' },
-  ])
-    t.same(read(filters), ['own', undefined, missing]);
-  t.end();
-});
+void t.test(
+  'a custom range needs both days in order, and at most as many as the API accepts',
+  (t) => {
+    t.same(read({ from: '2026-01-05', to: '2026-01-05' }), [
+      'own',
+      '2026-01-05 2026-01-05',
+      undefined,
+    ]);
+    t.same(read({ from: '2024-01-01', to: '2024-12-31', days: '7' }), [
+      'own',
+      '2024-01-01 2024-12-31',
+      undefined,
+    ]);
+    const order = 'The first day must not be after the last one.';
+    t.same(read({ from: '2026-01-06', to: '2026-01-05' }), ['own', undefined, order]);
+    const most = 'Choose at most 366 days.';
+    t.same(read({ from: '2025-01-01', to: '2026-01-02' }), ['own', undefined, most]);
+    const missing = 'Choose the first and the last day.';
+    for (const filters of [
+      { from: '2026-01-05' },
+      { from: '', to: '' },
+      { from: '2026-02-30', to: '2026-03-01' },
+      { from: '2026-01-05T00:00:00Z', to: '2026-13-01' },
+    ])
+      t.same(read(filters), ['own', undefined, missing]);
+    t.end();
+  },
+);

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { movementsOf } from '../../../../src/pages/dashboard/payments/movements.ts';
 
-void t.test('each movement is shown once, with its sign', (t) => {
+void t.test('each movement of revenue is shown once, with its sign', (t) => {
   const figures = {
     mrrBefore: '10',
     mrrNew: '5',
@@ -20,7 +20,7 @@ void t.test('each movement is shown once, with its sign', (t) => {
   );
   t.equal(String(sum), rows.at(-1)?.units);
   t.equal(rows.length, 7);
-  const ofPlan = movementsOf(figures, true).map((row, place) => ({ ...row, place }));
+  const ofPlan = movementsOf(figures, true).map((row, index) => ({ ...row, place: index }));
   const differs = ofPlan.filter(({ place, meaning }) => meaning !== rows[place]?.meaning);
   t.same(
     differs.map(({ id }) => id),

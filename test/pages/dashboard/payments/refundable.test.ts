@@ -9,7 +9,7 @@ const payment = {
   amountCredited: '0',
 };
 
-void t.test('recorded and pending refunds are not left', (t) => {
+void t.test('the refundable amount excludes recorded and pending refunds', (t) => {
   t.equal(refundable(payment), 8_900_000n);
   const refunds = [
     { status: 'pending' as const, amount: '400000' },
@@ -21,13 +21,13 @@ void t.test('recorded and pending refunds are not left', (t) => {
   t.end();
 });
 
-void t.test('what a change of plan has credited is not left', (t) => {
+void t.test('the refundable amount excludes what a change of plan has credited', (t) => {
   t.equal(refundable({ ...payment, amountCredited: '6000000' }), 2_900_000n);
   t.equal(refundable({ ...payment, amountCredited: '9900000' }), 0n);
   t.end();
 });
 
-void t.test('nothing is left of a payment that failed', (t) => {
+void t.test('a failed payment has no refundable amount', (t) => {
   t.equal(refundable({ ...payment, status: 'failed' }), 0n);
   t.end();
 });

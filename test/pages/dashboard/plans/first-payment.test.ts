@@ -7,37 +7,43 @@ import { firstPayment } from '../../../../src/pages/dashboard/plans/first-paymen
 const now = new Date('2026-03-01T10:00:00Z');
 const plan = { amount: '5000000', periodHours: 730, trialHours: null, endsAt: null };
 
-void t.test('without a trial the first payment is the amount', (t) => {
+void t.test('without a trial the first payment is the full amount', (t) => {
   t.equal(firstPayment(plan, now), 5_000_000n);
   t.end();
 });
 
-void t.test('after a trial it is the rest of the period, as the service computes it', (t) => {
-  for (const [trialHours, into] of [
-    [168, 168],
-    [730, 0],
-    [1000, 270],
-    [12, 12],
-  ] as const) {
-    const start = BigInt(now.getTime() / 1000) + BigInt(trialHours - into) * 3600n;
-    const terms = {
-      ...NO_DISCOUNT,
-      amount: 5_000_000n,
-      periodHours: 730,
-      trialEndsAt: new Date(now.getTime() + trialHours * 3_600_000),
-      unpausedAt: null,
-      chargedFrom: null,
-    };
-    const due = totalOf(terms, { start, end: start + 730n * 3600n });
-    t.equal(firstPayment({ ...plan, trialHours }, now), due, `${trialHours} hours`);
-  }
-  t.equal(firstPayment({ ...plan, trialHours: 168 }, now), 3_849_315n, '3.85 USDC');
-  t.end();
-});
+void t.test(
+  'after a trial the first payment is the rest of the period, as the service computes it',
+  (t) => {
+    for (const [trialHours, into] of [
+      [168, 168],
+      [730, 0],
+      [1000, 270],
+      [12, 12],
+    ] as const) {
+      const start = BigInt(now.getTime() / 1000) + BigInt(trialHours - into) * 3600n;
+      const terms = {
+        ...NO_DISCOUNT,
+        amount: 5_000_000n,
+        periodHours: 730,
+        trialEndsAt: new Date(now.getTime() + trialHours * 3_600_000),
+        unpausedAt: null,
+        chargedFrom: null,
+      };
+      const due = totalOf(terms, { start, end: start + 730n * 3600n });
+      t.equal(firstPayment({ ...plan, trialHours }, now), due, `${trialHours} hours`);
+    }
+    t.equal(firstPayment({ ...plan, trialHours: 168 }, now), 3_849_315n, '3.85 USDC');
+    t.end();
+  },
+);
 
-void t.test('a plan that ends inside the period charges the time until then', (t) => {
-  const endsAt = new Date(now.getTime() + 365 * 3_600_000).toISOString();
-  t.equal(firstPayment({ ...plan, endsAt }, now), 2_500_000n);
-  t.equal(firstPayment({ ...plan, endsAt, trialHours: 400 }, now), 0n);
-  t.end();
-});
+void t.test(
+  'the first payment of a plan that ends inside the period covers the time until then',
+  (t) => {
+    const endsAt = new Date(now.getTime() + 365 * 3_600_000).toISOString();
+    t.equal(firstPayment({ ...plan, endsAt }, now), 2_500_000n);
+    t.equal(firstPayment({ ...plan, endsAt, trialHours: 400 }, now), 0n);
+    t.end();
+  },
+);

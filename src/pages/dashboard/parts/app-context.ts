@@ -7,7 +7,7 @@ import { type Filters, formatHash, type Hash, readHash } from './hash.ts';
 
 export type App = components['schemas']['App'];
 
-export interface Place {
+export interface AppContext {
   readonly session: Session;
   readonly app: App;
 }
@@ -103,12 +103,12 @@ export function useResponse<T>(
  * Returns all plans of an app, or an empty list until they are read. Requests the plans only when
  * `isWanted` is true.
  */
-export const usePlans = (place: Place, isWanted = true): readonly Plan[] =>
-  useLoadedPlans(place, isWanted) ?? [];
+export const usePlans = (context: AppContext, isWanted = true): readonly Plan[] =>
+  useLoadedPlans(context, isWanted) ?? [];
 
 /** Returns all plans of an app. Returns undefined until they are read. */
 export function useLoadedPlans(
-  { session, app }: Place,
+  { session, app }: AppContext,
   isWanted = true,
 ): readonly Plan[] | undefined {
   const ask = useCallback(async () => {

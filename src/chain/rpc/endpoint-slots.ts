@@ -82,9 +82,9 @@ export class EndpointPlaces {
     const ready = endpoints.filter((endpoint) => endpoint.delay(now) === 0);
     const places = await Promise.all(
       ready.map(async (endpoint) => {
-        const place = await ask(endpoint, ...PLACE_REQUEST, placeIn).catch(() => undefined);
-        if (place !== undefined) this.#trusted?.record(endpoint.host, place);
-        return place === undefined ? [] : [{ endpoint, slot: place.slot }];
+        const reading = await ask(endpoint, ...PLACE_REQUEST, placeIn).catch(() => undefined);
+        if (reading !== undefined) this.#trusted?.record(endpoint.host, reading);
+        return reading === undefined ? [] : [{ endpoint, slot: reading.slot }];
       }),
     );
     const reported = places.flat();
