@@ -134,8 +134,8 @@ void t.test(
 void t.test('a wallet’s request to the chain does not wait for those of others', async (t) => {
   const server = await startRpcServer(emptyChain);
   t.teardown(() => server.close());
-  const served = await startServe(t, { SOLANA_RPC_URL: server.url, SOLANA_SERVE_RATE: '2' });
-  const planIds = await plans(served, 90);
+  const served = await startServe(t, { SOLANA_RPC_URL: server.url, SOLANA_SERVE_RATE: '4' });
+  const planIds = await plans(served, 60);
   const clients = Array.from({ length: 5 }, (_, n) => clientAt(served.port, `127.0.2.${n + 1}`));
   t.teardown(() => clients.forEach((client) => client.close()));
   const buyers = await Promise.all(
