@@ -66,8 +66,8 @@ export async function readAccess(
   sql: Queryable,
   questions: readonly AccessQuestion[],
 ): Promise<AccessRecord[]> {
-  const given = questions.map(({ appId, externalId, wallet, planId }, place) => ({
-    place,
+  const given = questions.map(({ appId, externalId, wallet, planId }, index) => ({
+    index,
     app_id: appId,
     external_id: externalId,
     wallet,
@@ -84,18 +84,18 @@ export async function readAccess(
     ])
   ).flat();
   const records = new Map<number, AccessRecord>();
-  for (const { place, owner, now, id, ...terms } of rows) {
-    const question = questions[place];
+  for (const { index, owner, now, id, ...terms } of rows) {
+    const question = questions[index];
     if (question === undefined) continue;
-    const record = records.get(place) ?? { ...question, owner, now, subscriptions: [] };
+    const record = records.get(index) ?? { ...question, owner, now, subscriptions: [] };
     if (id !== null) record.subscriptions.push({ id, ...terms });
-    records.set(place, record);
+    records.set(index, record);
   }
   return [...records.values()];
 }
 
 interface AccessRow extends Omit<AccessSubscription, 'id'> {
-  place: number;
+  index: number;
   owner: string;
   now: Date;
   id: string | null;
@@ -148,12 +148,12 @@ async function ask(
 ): Promise<AccessRow[]> {
   if (asked.length === 0) return [];
   return sql<AccessRow[]>`
-    select asked.place, a.merchant_id as owner, now() as now, s.id, s.status, w.paid_through,
+    select asked.index, a.merchant_id as owner, now() as now, s.id, s.status, w.paid_through,
       s.next_payment_due, s.cancel_requested_at,
       s.trial_ends_at, s.paused_at, s.refunded_through, s.replaced_at, s.starts_at, s.period_hours,
       p.grace_hours, p.ends_at as plan_ends_at, exists (select from suspensions
         where role = 'subscriber' and wallet = s.subscriber_wallet) as is_suspended
-    from json_to_recordset(${JSON.stringify(asked)}::text::json) as asked (place int, app_id uuid,
+    from json_to_recordset(${JSON.stringify(asked)}::text::json) as asked (index int, app_id uuid,
       external_id text, wallet text, plan_id uuid)
       cross join lateral (select merchant_id from apps where id = asked.app_id limit 1) as a
       left join lateral (${subscriptions}) as s on true

@@ -43,7 +43,8 @@ export interface SignedChange extends MayLand {
   offerId: string;
   /**
    * Null if an expired blockhash is enough: no keeper has signed the sponsored transaction, or the
-   * relay took it long ago. If it landed then, its registration takes over after a forced end too.
+   * relay took it long ago. If the transaction landed after all, its registration still takes over,
+   * even after a forced end.
    */
   signature: string | null;
 }
@@ -132,8 +133,8 @@ export const isChanging = (sql: Queryable) => sql`(
 /**
  * SQL for the addresses of the accounts that unregistered changes of plan of the subscription `s`
  * open or resume. If one of these accounts is live, its change has landed, and a keeper registers
- * it soon. Leaves out accounts that no keeper registers: those in the merchant's list, those of
- * plans that are not published or have ended, and those of offers that are more than 24 hours old.
+ * it soon. Leaves out accounts that no keeper registers: (1) in `unregistered_subscriptions`, (2) of
+ * plans that are not published or have ended, (3) of offers that are more than 24 hours old.
  */
 export const changeAddresses = (sql: Queryable) => sql`array(
   select distinct o.subscription_pda from offers o join plans new on new.id = o.plan_id

@@ -97,8 +97,8 @@ export async function requestCancellation(
 }
 
 /**
- * Ends the subscription now and makes it due, so that a keeper reads its account at once: pulls
- * that it finds later were made after the end. `chainNow` is the chain's time if it was read. The
+ * Ends the subscription now and makes it due, so that a keeper reads its account at once. Pulls that
+ * are found after that read were made after the end. `chainNow` is the chain's time if it was read. The
  * caller holds the row's lock, so that cancelled_at is the time of the end and not of a wait.
  * Returns undefined when the subscription has already ended.
  */

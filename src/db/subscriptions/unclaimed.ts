@@ -10,7 +10,7 @@ export interface GivenTerms extends OwnIds, DiscountTerms {
   ownIdsFrom: OwnIdsSource | null;
   /** Length of the session's trial; null means the plan's trial. */
   trialHours: number | null;
-  /** Whose earlier trials count. */
+  /** Wallet and customer whose earlier trials count. */
   taker: TrialTaker;
   /** Chain time at which a trial begins; null means no trial. */
   trialFrom: Date | null;

@@ -100,7 +100,7 @@ export interface KeeperSubscription extends SubscriptionState {
    * recently offered or signed, or it is being sent.
    */
   isChanging: boolean;
-  /** Whether a change of plan that the wallet has signed may still land. Then isChanging too. */
+  /** Whether a signed change of plan may still land. If true, isChanging is true too. */
   isChangeSigned: boolean;
   /** Addresses of the accounts that unregistered changes of plan of this subscription open. */
   changeAddresses: string[];
