@@ -26,7 +26,10 @@ export class BillingConnectionError extends Error implements Asked {
   readonly url: string;
   /** Why there was no response. `message` adds the request to this reason. */
   readonly reason: string;
-  /** Status of the response of another server. Undefined if there was no complete response. */
+  /**
+   * HTTP status, if a proxy or another server responded in place of the service. Undefined if no
+   * complete response arrived.
+   */
   readonly status: number | undefined;
 
   constructor({ method, url }: Asked, cause: unknown, status?: number) {

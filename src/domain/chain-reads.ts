@@ -11,7 +11,7 @@ import type { Blockhash, Lifetime, Rpc } from '../chain/rpc/rpc.ts';
 import { ServiceError } from '../errors.ts';
 
 /** The addresses that every plan must name, in Base58. */
-export interface Network {
+export interface BillingAddresses {
   readonly programId: string;
   readonly mint: string;
   /** The keeper's wallet. */

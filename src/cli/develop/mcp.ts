@@ -99,12 +99,12 @@ function wellFormed(isMessage: (value: unknown) => boolean): PassThrough {
   return messages;
 }
 
-/** `isCall`: whether the message is a call apart from its params. */
-function refuse(message: Record<string, unknown> | undefined, isCall: boolean): void {
+/** `areOnlyParamsInvalid`: whether the message is a valid JSON-RPC call if its params are ignored. */
+function refuse(message: Record<string, unknown> | undefined, areOnlyParamsInvalid: boolean): void {
   const [code, text] =
     message === undefined
       ? [-32_700, 'Parse error: a line is one JSON object']
-      : isCall
+      : areOnlyParamsInvalid
         ? [-32_602, 'Invalid params: params is an object, and its _meta is one']
         : [-32_600, 'Invalid Request: this is no message of JSON-RPC 2.0 as MCP has it'];
   const id = typeof message?.id === 'string' || typeof message?.id === 'number' ? message.id : null;
@@ -123,7 +123,8 @@ function parsed(line: string): Record<string, unknown> | undefined {
 }
 
 /**
- * The client without the types of routes, because the tools come from the service's own document.
+ * The API client with untyped routes. The tools are read from the service's OpenAPI document at run
+ * time, so the compiler knows no route.
  */
 interface Untyped extends Record<ApiTool['method'], (path: string, given: object) => unknown> {
   file(path: string, given: object): Promise<ReadableStream>;

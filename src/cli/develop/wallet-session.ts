@@ -99,7 +99,10 @@ interface Subscribing {
   wallet: Keypair;
   planId: string;
   session?: string | undefined;
-  /** The highest price of a period in base units. Undefined: the user confirms what is signed. */
+  /**
+   * Maximum price per period in base units (--amount). If undefined, the user confirms the price on
+   * the terminal.
+   */
   most?: bigint | undefined;
   /**
    * The subscription account that the session may cancel. Undefined: the user confirms the one that

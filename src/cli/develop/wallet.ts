@@ -257,7 +257,7 @@ function report(relayed: Relayed, wallet: Keypair, json = false): number {
 function failureText({ signature, status, reason }: Relayed, { address }: Keypair): string {
   const outcome = status === 'pending' ? 'is pending' : status;
   const text = `The transaction ${signature} of the wallet ${address} ${outcome}`;
-  // A reason of the API is a sentence with its full stop.
+  // The API's `reason` already ends with a full stop.
   return reason === null ? `${text}.` : `${text}: ${reason}`;
 }
 

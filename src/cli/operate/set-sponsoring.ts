@@ -45,8 +45,8 @@ export function addSetSponsoring(merchants: Command, setExitCode: SetExitCode): 
 }
 
 /**
- * Sets the lamports for which the operator vouches; null means that the operator vouches no more.
- * Returns the exit code.
+ * Sets how many lamports of sponsored rent the operator guarantees for the merchant. Null removes
+ * the guarantee. Returns the exit code.
  */
 function setSponsoring(text: string, lamports: bigint | null, flags: Flags): Promise<number> {
   const { envFile, json = false } = flags;

@@ -196,7 +196,8 @@ export async function retryMail(
 }
 
 /**
- * Deletes e-mails that are older than 30 days, are no longer queued, and whose problem has ended.
+ * Deletes e-mails that are older than 30 days, are no longer queued, and report a problem that is
+ * over.
  */
 export async function deleteOldMails(sql: Queryable): Promise<void> {
   await sql`

@@ -28,8 +28,9 @@ export interface Key {
 }
 
 /**
- * Returns the WHERE condition, ORDER BY and LIMIT of one page of a list. `= any(array[...])`, and
- * `column` in ORDER BY, keep the planner from scanning the primary key (docs/postgres-notes.md).
+ * Returns the WHERE condition, ORDER BY and LIMIT of one page of a list. The condition is written
+ * as `= any(array[...])`, and ORDER BY includes `column`, so that the planner does not scan the
+ * primary key (docs/postgres-notes.md).
  */
 export function pageOf(
   sql: Queryable,

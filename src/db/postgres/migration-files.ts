@@ -20,7 +20,10 @@ export interface Migration {
 export interface Statement {
   /** The statement as written in the file, with its comments. */
   text: string;
-  /** One line in lower case, without comments, contents of strings and bodies of functions. */
+  /**
+   * The statement on one line, in lower case. Comments, string contents and function bodies are
+   * removed.
+   */
   form: string;
 }
 

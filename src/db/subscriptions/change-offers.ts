@@ -26,12 +26,12 @@ const isSignedAway = (sql: Queryable) => {
 const isRelayed = (sql: Queryable) => sql`(
   r.signed_blockhash is not null and r.registered_at is null)`;
 
-/** SQL condition: the blockhash of the relayed change `r` expires about now, or has recently. */
+/** SQL condition: the blockhash of the relayed change `r` expired recently or has not expired yet. */
 const isRecent = (sql: Queryable) => sql`r.created_at > now() - interval '15 minutes'`;
 
 /**
- * SQL condition: a change of plan of the subscription `s` that its wallet has signed, for
- * sponsoring or for the relay, may still land, while the chain does not stand still.
+ * SQL condition: the wallet has signed a change of plan of the subscription `s`, for sponsoring or
+ * for the relay, and the change may still land. Assumes that the chain makes progress.
  */
 export const isChangeSigned = (sql: Queryable) => sql`(${isSignedAway(sql)}
   or exists (select from offers r
@@ -58,10 +58,10 @@ export const keyOf = ({
   [offerId, blockhash, signature].join();
 
 /**
- * Lists the changes of plan that replace this subscription or another registration of its account,
- * or that resume the account: those that the wallet has handed over for sponsoring or that the
- * relay took, and that are neither registered nor decided. Of a relayed one only the chain shows
- * that it can no longer land: the chain may stand still for long.
+ * Lists the signed changes of plan that replace a registration of this account or resume the
+ * account: (1) sponsored changes that no keeper has decided, (2) relayed changes that are not
+ * registered. Relayed changes have no age limit, because only the chain shows that a transaction
+ * can no longer land.
  */
 export function listSignedChanges(sql: Queryable, id: string): Promise<SignedChange[]> {
   const pda = sql`(select subscription_pda from subscriptions where id = ${id})`;
@@ -102,9 +102,9 @@ export async function lockSubscription(sql: Queryable, id: string): Promise<void
 }
 
 /**
- * Locks the subscription. Returns whether a change of plan that its wallet has signed may still
- * replace it, or resume its account: a sponsored one that is sent, or one of listSignedChanges()
- * that is not among `dead` (keyOf). Ignores the offer `except`.
+ * Locks the subscription. Returns whether a signed change of plan may still replace the
+ * subscription or resume its account. Such a change is a sent sponsored change, or a change of
+ * listSignedChanges() that is not in `dead` (keyOf). Ignores the offer `except`.
  */
 export async function lockSignedChanges(
   sql: Transaction,

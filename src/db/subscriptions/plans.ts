@@ -114,6 +114,7 @@ export interface PublicPlanRow {
   supportUrl: string | null;
   termsUrl: string | null;
   privacyUrl: string | null;
+  /** Part of the logo's URL. Null without a logo. */
   logoVersion: string | null;
   merchantName: string | null;
   merchantWallet: string;

@@ -150,8 +150,8 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    */
   hasLanded?: boolean;
   /**
-   * Whether the account comes from a change of plan or a transaction that the relay sent. Both were
-   * begun while the plan was sold, so the registration is stored although it was sunset since.
+   * Whether the account comes from a change of plan or from a relayed transaction. Both started
+   * while the plan was active, so the registration is stored even if the plan is sunset now.
    */
   isOffered?: boolean;
   /**

@@ -12,7 +12,7 @@ import {
 } from '../../db/subscriptions/merchant-edits.ts';
 import type { SubscriptionRow } from '../../db/subscriptions/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
-import { type ChainReader, type Network, readAccounts } from '../chain-reads.ts';
+import { type ChainReader, type BillingAddresses, readAccounts } from '../chain-reads.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { isOfAccount } from '../registration/ended.ts';
 import { type KnownChanges, NO_CHANGES } from './signed-changes.ts';
@@ -96,7 +96,7 @@ export async function reinstate(
  * for it. Throws INTERNAL_ERROR when the chain is unreachable.
  */
 export async function livesOffCurve(
-  { sql, chain, network }: { sql: Sql; chain: ChainReader; network: Network },
+  { sql, chain, network }: { sql: Sql; chain: ChainReader; network: BillingAddresses },
   { id, subscriberWallet, subscriptionPda, endReason }: SubscriptionRow,
 ): Promise<boolean> {
   if (endReason === 'forced' || isOnCurve(subscriberWallet)) return false;

@@ -16,7 +16,7 @@ import {
 } from '../../db/subscriptions/subscriptions.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import type { PlanView, Replaced } from '../actions/wallet-view.ts';
-import type { ChainReader, Network } from '../chain-reads.ts';
+import type { ChainReader, BillingAddresses } from '../chain-reads.ts';
 import { type Beginning, type PaymentRun, scheduleOf } from '../invoices/schedule.ts';
 import { NO_DISCOUNT } from '../invoices/terms.ts';
 import { type Opening, openingTransaction, readOpening } from '../registration/opening.ts';
@@ -25,7 +25,7 @@ import { readTaken, readTakenOver, type TakenOver } from '../registration/plan-c
 interface Parts {
   readonly sql: Queryable;
   readonly chain: ChainReader;
-  readonly network: Network;
+  readonly network: BillingAddresses;
 }
 
 /** A change of plan that a wallet asks for. */

@@ -6,7 +6,7 @@ import { periodSeconds } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { UnderWay } from '../../db/money/payment-attempts.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
-import type { View } from './chain-view.ts';
+import type { ViewOrError } from './chain-view.ts';
 import { decide, registeredAccount } from './decide.ts';
 import type { Rules } from './decision.ts';
 import { hasUnknownPull } from './pulls.ts';
@@ -15,7 +15,7 @@ import { isLive } from './transitions.ts';
 /**
  * Returns whether the accounts show a change that the subscription's row does not have yet. Pure.
  */
-export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): boolean {
+export function hasChanged(row: KeeperSubscription, view: ViewOrError, rules: Rules): boolean {
   if (view instanceof Error) return false;
   const { update, needs } = decide(row, view, rules);
   // A decision that needs further work (`needs`) is a change. Exception: if a look-up of payments

@@ -13,7 +13,7 @@ import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { transferPlaces } from '../../chain/transactions/collection.ts';
 import type { AttemptRow, Resolution } from '../../db/money/payment-attempts.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
-import type { Pull, View } from './chain-view.ts';
+import type { Pull, ViewOrError } from './chain-view.ts';
 import { registeredAccount } from './decide.ts';
 import type { Rules } from './decision.ts';
 import { closingDue, noteRead } from './ending.ts';
@@ -66,7 +66,7 @@ export function failedEnd(
   programId: string,
   { attempt, row }: { attempt: AttemptRow; row: KeeperSubscription },
   err: unknown,
-  view: View,
+  view: ViewOrError,
 ): AttemptEnd {
   const error = describeTransactionError(err);
   if (!isCharged(programId, { attempt, row }, err)) return { kind: 'signed_again', error };
@@ -83,7 +83,7 @@ export function failedEnd(
 /** The chain state from which the result of an ended attempt is derived. */
 interface AttemptView {
   /** The subscription's accounts, read after the attempt ended. */
-  view: View;
+  view: ViewOrError;
   /** The chain's clock when the accounts were read, in Unix seconds. */
   now: bigint;
   /**
@@ -170,7 +170,7 @@ function applyFailedAttempt(
     now,
     account,
     rules,
-  }: { view: View; now: bigint; account: SubscriptionAccount | null; rules: Rules },
+  }: { view: ViewOrError; now: bigint; account: SubscriptionAccount | null; rules: Rules },
 ): string | undefined {
   const { row, state } = update;
   const live = isLive(state) && state.cancelRequestedAt === null && row.pausedAt === null;

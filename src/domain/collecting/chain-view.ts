@@ -64,7 +64,7 @@ export interface Receiver {
 }
 
 /** The accounts that belong to one subscription, or the error if an account cannot be decoded. */
-export type View = ChainView | ChainDataError;
+export type ViewOrError = ChainView | ChainDataError;
 
 /**
  * An on-chain payment (a pull): the USDC that one finalized transaction moved for one period of a

@@ -9,7 +9,7 @@ import {
 } from '../../chain/program/layouts.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
 import { isRunning } from '../actions/actions.ts';
-import type { ChainReader, Network } from '../chain-reads.ts';
+import type { ChainReader, BillingAddresses } from '../chain-reads.ts';
 import type { ChainView } from '../collecting/chain-view.ts';
 
 /**
@@ -20,7 +20,7 @@ import type { ChainView } from '../collecting/chain-view.ts';
  */
 export async function countUsers(
   chain: Pick<ChainReader, 'getProgramAccounts'>,
-  { programId }: Network,
+  { programId }: BillingAddresses,
   authority: AuthorityAccount,
   { except, now }: { except?: string; now: bigint },
 ): Promise<number | undefined> {
@@ -61,7 +61,7 @@ function isUser(data: Buffer, now: bigint): boolean {
  */
 export async function isLastUser(
   chain: Pick<ChainReader, 'getProgramAccounts'>,
-  network: Network,
+  network: BillingAddresses,
   { authority, authorityAddress, subscriberTokens: tokens, now }: ChainView,
   except: string,
 ): Promise<boolean> {

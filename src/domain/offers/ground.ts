@@ -25,7 +25,7 @@ import {
 } from '../../db/subscriptions/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
 import { obstacleError } from '../actions/actions.ts';
-import { type ChainSender, type Network, readAccounts } from '../chain-reads.ts';
+import { type ChainSender, type BillingAddresses, readAccounts } from '../chain-reads.ts';
 import { readOfferedChange } from '../change/change.ts';
 import { readDeadChanges } from '../change/signed-changes.ts';
 import { blockedPlan, closedPlan } from '../plans/selling.ts';
@@ -71,7 +71,7 @@ const NOTHING: GroundFacts = { dead: new Set(), now: 0n, account: null, isFrozen
  * unreachable.
  */
 export async function readGround(
-  { sql, chain, network }: { sql: Sql; chain: ChainSender; network: Network },
+  { sql, chain, network }: { sql: Sql; chain: ChainSender; network: BillingAddresses },
   offer: Grounded,
 ): Promise<GroundFacts> {
   const { id: except, resumes, replaces, wallet, subscriptionPda } = offer;

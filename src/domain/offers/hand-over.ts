@@ -12,7 +12,7 @@ import { readSponsoredProgress, type SponsoredProgress } from '../../db/offers/s
 import type { Sql } from '../../db/postgres/connect.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { isOpenToSuspended, refuseSuspended } from '../accounts/suspended.ts';
-import { type ChainSender, type Network, readExpired } from '../chain-reads.ts';
+import { type ChainSender, type BillingAddresses, readExpired } from '../chain-reads.ts';
 import { type OfferTaker, takeOffer } from '../registration/one-per-customer.ts';
 import { checkGround, lockGround, readGround } from './ground.ts';
 import { isLimit, type Refusal, refusals } from './limits.ts';
@@ -55,7 +55,7 @@ function isHeldBy({ wallet, secretHash, origin }: SponsoredOffer, holder: OfferH
  * (3) as checkGround() does.
  */
 export async function handOver(
-  parts: { sql: Sql; chain: OfferTaker & ChainSender; network: Network },
+  parts: { sql: Sql; chain: OfferTaker & ChainSender; network: BillingAddresses },
   offer: SponsoredOffer,
   transaction: string,
 ): Promise<boolean> {

@@ -11,7 +11,12 @@ import { newId } from '../../db/postgres/ids.ts';
 import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { readWalletView, type WalletView } from '../actions/wallet-view.ts';
-import { type ChainSender, type Network, reaching, readBlockhash } from '../chain-reads.ts';
+import {
+  type ChainSender,
+  type BillingAddresses,
+  reaching,
+  readBlockhash,
+} from '../chain-reads.ts';
 import { type ChangeRequest, replacedOf } from '../change/change.ts';
 import { pullerAmong } from '../collecting/obstacles.ts';
 import { NO_DISCOUNT } from '../invoices/terms.ts';
@@ -28,7 +33,7 @@ import { budgetOf, MAX_BUDGET, maxFeeOf } from './transaction-budget.ts';
 export interface SponsorParts {
   readonly sql: Sql;
   readonly chain: ChainSender;
-  readonly network: Network;
+  readonly network: BillingAddresses;
   readonly sponsoring?: { readonly limits: SponsorLimits; readonly feeBps: number } | undefined;
 }
 
@@ -76,7 +81,7 @@ type Outcome = { readonly offer: SponsoredOfferMade } | { readonly refusal: Refu
 
 export const hashSecret = (secret: string) => createHash('sha256').update(secret).digest();
 
-function sponsorNetwork(network: Network): SponsorNetwork {
+function sponsorNetwork(network: BillingAddresses): SponsorNetwork {
   const { programId, mint, treasury, backupTreasuries = [] } = network;
   const keepers = [...new Set(pullersOf(network))];
   return { programId, mint, keepers, treasuries: [treasury, ...backupTreasuries] };

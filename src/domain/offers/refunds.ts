@@ -5,11 +5,10 @@
 //   pending -> expired (the transfer is not on chain, and its blockhash has expired)
 //   expired -> succeeded (the transfer is found on chain later)
 //
-// The transfer of an expired refund may be found after the payment was refunded or credited again.
-// The transfer of a succeeded refund may land again: the wallet can sign it twice, with another
-// priority fee, and send both. A keeper looks for that until the blockhash has expired, and records
-// each further transfer as a refund of its own. What exceeds the rest of the payment is recorded as
-// `excess`.
+// Refunds can exceed what is left of the payment. (1) The transfer of an expired refund is found
+// after another refund or a credit. (2) The wallet signs one refund twice, with different priority
+// fees, and both transfers land. A keeper looks for further transfers until the blockhash expires,
+// and records each as a separate refund. The amount above the rest of the payment is `excess`.
 //
 // Each transfer contains an address of its own, the refund's reference. If the history of the
 // reference cannot be read completely, the refund stays pending, because the transfer may be in the

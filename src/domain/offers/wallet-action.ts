@@ -8,7 +8,7 @@ import { type Action, decideAction, obstacleError } from '../actions/actions.ts'
 import { readWalletView, type WalletView } from '../actions/wallet-view.ts';
 import {
   type ChainReader,
-  type Network,
+  type BillingAddresses,
   reaching,
   readBlockhash,
   type Unsigned,
@@ -29,7 +29,7 @@ export function refuseMerchantsCancel(row: Pick<SubscriptionRow, 'cancelRequeste
  */
 export async function subscriptionTransaction(
   chain: ChainReader,
-  network: Network,
+  network: BillingAddresses,
   { purpose, plan, row }: { purpose: Action['purpose']; plan: PlanRow; row: SubscriptionRow },
 ): Promise<Unsigned> {
   if (purpose === 'resume') refuseMerchantsCancel(row);
@@ -57,7 +57,7 @@ export interface Revocation extends Unsigned {
  */
 export async function revokingTransaction(
   chain: ChainReader,
-  network: Network,
+  network: BillingAddresses,
   wallet: string,
   closesAuthority: boolean,
 ): Promise<Revocation> {
@@ -72,7 +72,7 @@ export async function revokingTransaction(
 
 async function unsignedAction(
   chain: ChainReader,
-  names: Pick<Network, 'programId' | 'mint'>,
+  names: Pick<BillingAddresses, 'programId' | 'mint'>,
   action: Action,
   view: WalletView,
 ): Promise<Unsigned> {

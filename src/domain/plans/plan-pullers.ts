@@ -6,7 +6,7 @@ import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { ServiceError } from '../../errors.ts';
 import {
   type ChainReader,
-  type Network,
+  type BillingAddresses,
   readAccounts,
   readBlockhash,
   type Unsigned,
@@ -24,7 +24,7 @@ const MAX_PULLERS = 4;
  */
 export async function pullersTransaction(
   chain: ChainReader,
-  network: Network,
+  network: BillingAddresses,
   plan: PlanRow,
 ): Promise<Unsigned> {
   const { accounts } = await readAccounts(chain, [plan.planPda]);

@@ -18,7 +18,7 @@ import {
 import { invalidField, ServiceError } from '../../errors.ts';
 import {
   type ChainReader,
-  type Network,
+  type BillingAddresses,
   readAccounts,
   readBlockhash,
   type Unsigned,
@@ -107,7 +107,7 @@ export interface PlanDraft extends OwnTerms {
  * would end within its first period.
  */
 export function draftPlan(
-  network: Network,
+  network: BillingAddresses,
   appId: string,
   owner: string,
   draft: PlanDraft,
@@ -151,7 +151,7 @@ export function draftPlan(
  */
 export async function adoptPlan(
   chain: ChainReader,
-  network: Network,
+  network: BillingAddresses,
   {
     appId,
     owner,
@@ -246,7 +246,7 @@ export async function storePlan(sql: Transaction, plan: NewPlan): Promise<PlanRo
  */
 export async function planTransaction(
   chain: ChainReader,
-  network: Network,
+  network: BillingAddresses,
   plan: PlanRow | NewPlan,
 ): Promise<Unsigned> {
   const { blockhash, lastValidBlockHeight, slot } = await readBlockhash(chain);
@@ -271,13 +271,16 @@ export async function planTransaction(
  * The parties that a registered plan must name on chain. The plan's recorded puller and all keepers
  * of the service are accepted as pullers.
  */
-export const partiesOf = (plan: PlanRow, network: Network): PlanParties => ({
+export const partiesOf = (plan: PlanRow, network: BillingAddresses): PlanParties => ({
   ...plan,
   pullers: [plan.puller, ...pullersOf(network)],
 });
 
 /** The wallets of the service's keepers. The keeper in use comes first. */
-export const pullersOf = ({ puller, standbyPullers = [] }: Network) => [puller, ...standbyPullers];
+export const pullersOf = ({ puller, standbyPullers = [] }: BillingAddresses) => [
+  puller,
+  ...standbyPullers,
+];
 
 /**
  * Removes duplicates and keeps the first four addresses, because the program stores at most four.
@@ -293,7 +296,7 @@ function named(addresses: readonly string[]): string[] {
 export async function observePlan(
   sql: Queryable,
   chain: ChainReader,
-  network: Network,
+  network: BillingAddresses,
   plan: PlanRow,
 ): Promise<PlanRow> {
   if (plan.status !== 'pending') return plan;

@@ -28,7 +28,7 @@ export type RegistrationToStore = NewRegistration & {
   isTrialShown?: boolean;
   /** Whether the checkout session comes from an offer that was made while the session was open. */
   isSessionOffered?: boolean;
-  /** The account and registration that the keeper judged. Set if `isUnclaimed`. */
+  /** The account and its earlier registration as the keeper read them. Set if `isUnclaimed`. */
   judged?: Judged;
   /**
    * When the wallet asked for the offer; set if the registration follows the wallet's relayed

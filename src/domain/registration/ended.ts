@@ -39,8 +39,8 @@ export interface Judged {
 }
 
 /**
- * Whether a decision of a keeper still holds under the lock of the address: `newest` is the
- * registration that was judged, and it has neither ended nor been replaced since.
+ * Whether a keeper's decision is still valid: `newest` is the registration on which the decision is
+ * based, and it has neither ended nor been replaced since. The caller has locked the address.
  */
 export function isStillValid({ newest: judged }: Judged, newest: Judged['newest']): boolean {
   return (
@@ -50,7 +50,7 @@ export function isStillValid({ newest: judged }: Judged, newest: Judged['newest'
   );
 }
 
-/** Whether a keeper has judged the account that it is about to register. */
+/** Whether the account that a keeper is about to register is the account that the keeper read. */
 export function isJudged({ account }: Judged, registered: AccountIdentity): boolean {
   return isSameAccount(account, registered, periodSeconds(account.periodHours));
 }

@@ -172,7 +172,7 @@ export async function takenOverBy(
   return readTakenOver(sql, { id, when, at, offeredAt });
 }
 
-/** End of the trial that a registration of a live account gives; null without a trial. */
+/** End of the trial that the account gets when it is registered under these terms, or null. */
 export async function trialEndOf(
   sql: Queryable,
   { plan, wallet, period }: LiveAccount,

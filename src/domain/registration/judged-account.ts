@@ -5,7 +5,7 @@ import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layou
 import { unixSeconds } from '../../chain/time.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
-import type { Network } from '../chain-reads.ts';
+import type { BillingAddresses } from '../chain-reads.ts';
 import { partiesOf, planFaults } from '../plans/plans.ts';
 import { OWN_PLAN_FAULT } from '../plans/selling.ts';
 
@@ -41,7 +41,7 @@ export function refuseClosed(
 export function judgeRegistration(
   { wallet, subscriptionPda }: { wallet: string; subscriptionPda: string },
   plan: PlanRow,
-  network: Network,
+  network: BillingAddresses,
   seen: SeenAccounts,
 ): SubscriptionAccount {
   const { subscription } = seen;

@@ -4,7 +4,7 @@ import { subscriptionAddress } from '../../chain/program/addresses.ts';
 import { programEvents } from '../../chain/program/events.ts';
 import { ChainDataError, type SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds } from '../../chain/program/period.ts';
-import { type ChainReader, type Network, reaching } from '../chain-reads.ts';
+import { type ChainReader, type BillingAddresses, reaching } from '../chain-reads.ts';
 
 /**
  * Number of the account's newest transactions that are searched. A few transactions are enough,
@@ -48,7 +48,7 @@ interface Opened {
  */
 export function landingsOf(
   chain: ChainReader,
-  network: Network,
+  network: BillingAddresses,
   opened: Opened,
 ): () => Promise<Landings> {
   let found: Promise<Landings> | undefined;
@@ -62,7 +62,7 @@ export function landingsOf(
  */
 async function findLandings(
   chain: ChainReader,
-  network: Network,
+  network: BillingAddresses,
   { account, subscriptionPda }: Opened,
 ): Promise<Landings> {
   const { periodStart, periodHours } = account;
@@ -86,7 +86,7 @@ async function findLandings(
  */
 async function readLanding(
   chain: ChainReader,
-  { programId }: Network,
+  { programId }: BillingAddresses,
   { plan, subscriber }: SubscriptionAccount,
   signature: string,
 ): Promise<Landing | 'missing' | undefined> {

@@ -30,7 +30,7 @@ import {
 } from '../actions/wallet-view.ts';
 import {
   type ChainReader,
-  type Network,
+  type BillingAddresses,
   reaching,
   readBlockhash,
   type Unsigned,
@@ -43,7 +43,7 @@ import { endedByMerchant, signupUnderWay } from './registration.ts';
 interface Parts {
   sql: Queryable;
   chain: ChainReader;
-  network: Network;
+  network: BillingAddresses;
 }
 
 /**

@@ -10,7 +10,7 @@ import { readNewestReplaced, type ReplacedRow } from '../../db/subscriptions/pla
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { takerOf } from '../../db/subscriptions/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
-import type { ChainReader, Network } from '../chain-reads.ts';
+import type { ChainReader, BillingAddresses } from '../chain-reads.ts';
 import { promptSeconds } from '../collecting/late.ts';
 import { startOfCharge } from './charge-start.ts';
 import {
@@ -115,7 +115,7 @@ interface Offered {
  * unreachable, PaymentUnderWay, UnlistedLanding, and as landedOffer() does.
  */
 export async function registrationTerms(
-  { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
+  { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: BillingAddresses },
   { plan, left = 0n, minimum, ...seen }: SeenAccount,
   { offers, replaced, isKeepers }: Offered,
   { session, offerId, relayed }: Named,
@@ -131,7 +131,7 @@ export async function registrationTerms(
     return all;
   };
   const chargedFrom = await startOfCharge(sql, { ...seen, landings });
-  const live = { plan, wallet, period, now, left, minimum, chargedFrom };
+  const liveAccount = { plan, wallet, period, now, left, minimum, chargedFrom };
   const termsOf = (offer: OpenOffer | undefined): LiveTerms => {
     const sessionTerms =
       session === undefined || isOfOther(session, offer) ? PUBLIC_TERMS : session;
@@ -149,9 +149,9 @@ export async function registrationTerms(
     offers.find(({ checkoutSessionId: id }) => id !== null && id === session?.id);
   const isNamed = named !== undefined && named.id === offerId;
   const liveAt = async (origin: Origin | undefined): Promise<LiveAccount> => {
-    if ((origin?.offer.replaces ?? null) === null) return { ...live, landedAt: now };
+    if ((origin?.offer.replaces ?? null) === null) return { ...liveAccount, landedAt: now };
     const landing = origin?.landing ?? (await landings()).found[0];
-    return { ...live, landedAt: landing?.at ?? unlistedAt(account, now, { isNamed }) };
+    return { ...liveAccount, landedAt: landing?.at ?? unlistedAt(account, now, { isNamed }) };
   };
   const origin = await landedOffer(offers, {
     replaced,

@@ -25,7 +25,7 @@ import {
 import { deleteUnregistered, endOffers } from '../../db/subscriptions/unregistered.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { lockSuspended } from '../accounts/suspended.ts';
-import { type ChainReader, type Network, readAccounts } from '../chain-reads.ts';
+import { type ChainReader, type BillingAddresses, readAccounts } from '../chain-reads.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { observePlan } from '../plans/plans.ts';
 import { refuseExpired } from './checkout.ts';
@@ -91,7 +91,7 @@ export type CheckedRegistration = RegistrationToStore & {
 export async function checkRegistration(
   sql: Sql,
   chain: ChainReader,
-  network: Network,
+  network: BillingAddresses,
   request: RegistrationRequest,
 ): Promise<CheckedRegistration> {
   const { subscriptionPda, wallet, isKeepers = false, minimum = 0n } = request;
@@ -163,7 +163,7 @@ export async function checkRegistration(
  */
 async function readLive(
   chain: ChainReader,
-  network: Network,
+  network: BillingAddresses,
   plan: PlanRow,
   request: RegistrationRequest,
   { replaced, isOffered }: { replaced: ReadonlyMap<string, ReplacedRow>; isOffered: boolean },

@@ -24,7 +24,7 @@ import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { lockRegistrations } from '../../db/subscriptions/subscriptions.ts';
 import { deleteUnregistered, insertUnregistered } from '../../db/subscriptions/unregistered.ts';
 import { ServiceError } from '../../errors.ts';
-import { type ChainReader, type Network, reaching } from '../chain-reads.ts';
+import { type ChainReader, type BillingAddresses, reaching } from '../chain-reads.ts';
 import { endOf, offersCountAfter, isStillValid } from './ended.ts';
 import { firstPayment, trialOf } from './first-payment.ts';
 import { areOfTwoCustomers, UnknownLanding } from './landed-offer.ts';
@@ -34,7 +34,7 @@ import { checkRegistration, JudgedBefore, storeRegistration } from './registrati
 interface Parts {
   sql: Sql;
   chain: ChainReader & Pick<Rpc, 'getTimesEverywhere'>;
-  network: Network;
+  network: BillingAddresses;
   /** Minimum amount to collect (PLAN_MINIMUM_AMOUNT). */
   minimum: bigint;
 }

@@ -8,7 +8,7 @@ import { pullPeriod } from '../../chain/program/period.ts';
 import { unixSeconds } from '../../chain/time.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
-import { type ChainReader, type Network, readAccounts } from '../chain-reads.ts';
+import { type ChainReader, type BillingAddresses, readAccounts } from '../chain-reads.ts';
 import {
   dueAtOnce,
   type LiveTerms,
@@ -61,7 +61,7 @@ export interface LiveStanding {
  * unreachable.
  */
 export async function readLiveStanding(
-  parts: { sql: Queryable; chain: ChainReader; network: Network },
+  parts: { sql: Queryable; chain: ChainReader; network: BillingAddresses },
   plan: PlanRow,
   { onPlan, ...live }: Live,
   session: NamedSession | undefined,
@@ -104,7 +104,7 @@ export async function readLiveStanding(
 
 /** Reads the accounts of the subscriptions that the offers replace, by the subscription's id. */
 async function readAccountsOf(
-  { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
+  { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: BillingAddresses },
   offers: Awaited<ReturnType<typeof readUsableOffers>>,
 ): Promise<Map<string, ReplacedAccount>> {
   const replaced = await readReplacedBy(sql, offers);

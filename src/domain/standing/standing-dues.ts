@@ -10,7 +10,7 @@ import {
   type Remainder,
 } from '../../db/subscriptions/account-registrations.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
-import type { ChainReader, Network } from '../chain-reads.ts';
+import type { ChainReader, BillingAddresses } from '../chain-reads.ts';
 import { creditFor } from '../invoices/draw-up.ts';
 import { isOfAccount, offersCountAfter } from '../registration/ended.ts';
 import {
@@ -63,7 +63,7 @@ interface StandingFacts {
 
 /** Reads what the wallet would pay. Throws INTERNAL_ERROR when the chain is unreachable. */
 export async function readDues(
-  parts: { sql: Queryable; chain: ChainReader; network: Network },
+  parts: { sql: Queryable; chain: ChainReader; network: BillingAddresses },
   plan: PlanRow,
   session: NamedSession | undefined,
   seen: StandingFacts,
@@ -114,7 +114,7 @@ const paidRunning = (running: RunningPeriod | null, left: Remainder | undefined)
  * subscribing resumes; undefined for any other account.
  */
 async function liveStanding(
-  parts: { sql: Queryable; chain: ChainReader; network: Network },
+  parts: { sql: Queryable; chain: ChainReader; network: BillingAddresses },
   plan: PlanRow,
   session: NamedSession | undefined,
   {

@@ -19,7 +19,7 @@ import {
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { amountDisplay, formatSol } from '../../format.ts';
 import { readWalletView } from '../actions/wallet-view.ts';
-import { type ChainReader, type Network, reaching } from '../chain-reads.ts';
+import { type ChainReader, type BillingAddresses, reaching } from '../chain-reads.ts';
 import { pullersOf } from '../plans/plans.ts';
 import { blockOf } from '../plans/selling.ts';
 import type { BlockReason } from '../reasons.ts';
@@ -90,7 +90,7 @@ export interface Standing extends Dues {
 interface Parts {
   readonly sql: Queryable;
   readonly chain: ChainReader;
-  readonly network: Network;
+  readonly network: BillingAddresses;
   readonly planMinimumAmount: bigint;
 }
 

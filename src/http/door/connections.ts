@@ -50,7 +50,7 @@ export interface ConnectionOptions extends ConnectionLimits {
    */
   isTrusted: (address: string) => boolean;
   /** Called for each connection that is closed because a limit is reached. */
-  onRefused: (limit: Crowded, peer: string | undefined) => void;
+  onRefused: (limit: Crowded, address: string | undefined) => void;
 }
 
 /** The connections of the process or of one address. */
@@ -176,9 +176,9 @@ export class Connections {
    * Makes room for a new connection in the group. If the group is full, an old connection is
    * closed. Returns false when no connection can be closed.
    */
-  #makeRoom(group: Group, limit: Crowded, peer: string | undefined): boolean {
+  #makeRoom(group: Group, limit: Crowded, address: string | undefined): boolean {
     if (group.size < group.limit) return true;
-    this.#options.onRefused(limit, peer);
+    this.#options.onRefused(limit, address);
     const found =
       this.#oldestIncomplete(group) ??
       first(group.idle) ??

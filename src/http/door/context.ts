@@ -11,7 +11,7 @@ import type { Reports } from '../../db/postgres/reports.ts';
 import type { Environment } from '../../domain/accounts/keys.ts';
 import type { SecretBox } from '../../domain/accounts/secrets.ts';
 import type { WebsiteAnswer } from '../../domain/accounts/website.ts';
-import type { ChainSender, Network } from '../../domain/chain-reads.ts';
+import type { ChainSender, BillingAddresses } from '../../domain/chain-reads.ts';
 import type { SponsorParts } from '../../domain/offers/offer.ts';
 import type { Requester } from '../../domain/outbox/replay-quota.ts';
 import { ServiceError } from '../../errors.ts';
@@ -37,7 +37,7 @@ export interface ApiDeps {
   isStopping?: () => boolean;
   log: Log;
   chain: ChainSender;
-  network: Network;
+  network: BillingAddresses;
   /** SOLANA_CLUSTER. The sign-in message shows the cluster. */
   cluster: string;
   environment: Environment;
@@ -192,8 +192,9 @@ export function callerKey(caller: Caller): string {
 }
 
 /**
- * Returns the groups in whose turns the chain is read for a request (shared-chain.ts): the networks
- * of the client's address, the widest first, then the caller, or the wallet that the body names.
+ * Returns the path of a request in the fair queue for chain reads (shared-chain.ts): the networks
+ * of the client's address, widest first, then the caller. Without a caller, the path ends with the
+ * wallet that the body names.
  */
 export function callerPath({ ip, caller, body }: FastifyRequest): string[] {
   const named = (body as { wallet?: unknown } | null | undefined)?.wallet;

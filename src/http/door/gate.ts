@@ -29,7 +29,7 @@ const CALLERS_PER_ADDRESS = 20;
  * tier's limit per minute. The daily limit bounds the data that one address can store with many
  * wallets. Requests of Pro callers are not counted.
  */
-const POST_MINUTES = 200;
+const DAILY_WRITES_TO_FREE = 200;
 /**
  * An address has separate rate limits (1) for pages and public data, (2) for signing in, and (3)
  * for offers. Each of these limits is this multiple of the Free tier's limit. The limits are high,
@@ -178,7 +178,10 @@ function createPostBudget({ sql, requestsPerMinute: { free } }: ApiDeps) {
   const daily = createLimiter(sql, DAY_MS);
   return async ({ method, ip }: FastifyRequest, reply: FastifyReply): Promise<void> => {
     if (method !== 'POST' && method !== 'PATCH') return;
-    const allowance = await daily.spend(`posts of ${addressSubject(ip)}`, free * POST_MINUTES);
+    const allowance = await daily.spend(
+      `posts of ${addressSubject(ip)}`,
+      free * DAILY_WRITES_TO_FREE,
+    );
     refuse(reply, allowance, 'POST and PATCH requests of this address in a day');
   };
 }

@@ -22,7 +22,7 @@ const PARTS: Record<PlaceKind, number> = {
   servers: 1 / 16,
 };
 /** Share of a kind's places that one address may use. */
-const PART_OF_ADDRESS = 1 / 4;
+const MAX_SHARE_PER_ADDRESS = 1 / 4;
 
 export class Places {
   readonly #limits: { connections: number; perAddress: number };
@@ -45,7 +45,10 @@ export class Places {
   take(kind: PlaceKind, ip: string): (() => void) | undefined {
     const { connections, perAddress } = this.#limits;
     const all = connections * PARTS[kind];
-    const ofAddress = Math.max(1, Math.floor(Math.min(perAddress / 2, all * PART_OF_ADDRESS)));
+    const ofAddress = Math.max(
+      1,
+      Math.floor(Math.min(perAddress / 2, all * MAX_SHARE_PER_ADDRESS)),
+    );
     const networks = networksOf(ip);
     const limitedNames = [
       [kind, Math.max(1, Math.floor(all))] as const,

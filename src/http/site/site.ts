@@ -168,7 +168,7 @@ export function siteRoutes(api: Api, deps: ApiDeps, gate: Gate): void {
 function sendRefusals(scope: Api, manifest: Manifest): void {
   scope.setErrorHandler<FastifyError>((error, request, reply) => {
     const page = pageOf(request);
-    const reason = reasonOf(error);
+    const reason = refusalFor(error);
     if (page === undefined || reason === undefined) return onError(error, request, reply);
     if (!reply.hasHeader('retry-after')) reply.header('retry-after', RETRY_SECONDS);
     const seconds = Number(reply.getHeader('retry-after'));
@@ -217,7 +217,7 @@ function sendPage(
  * Returns the HTTP status and the text for a reached rate limit or an outage. Returns undefined for
  * all other errors.
  */
-function reasonOf(
+function refusalFor(
   error: FastifyError,
 ): { status: number; text: 'tooMany' | 'unavailable' } | undefined {
   if (error instanceof ServiceError && error.code === 'RATE_LIMITED')

@@ -23,8 +23,8 @@ thead{display:table-header-group}tr{break-inside:avoid}
 @page{size:A4 landscape;margin:12mm}`;
 
 /**
- * Hash of the style, for `style-src` in the dashboard's policy. A statement that the dashboard
- * opens has the dashboard's policy.
+ * CSP hash of the inline style. The dashboard's `style-src` includes it, because a statement that
+ * the dashboard opens inherits the dashboard's policy.
  */
 export const STATEMENT_STYLE = `'sha256-${createHash('sha256').update(style).digest('base64')}'`;
 

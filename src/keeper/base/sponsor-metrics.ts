@@ -88,7 +88,7 @@ export async function measureSponsoring(
     const labels = { merchant: merchant ?? 'none' };
     if (merchant !== null)
       merchantOut.set(labels, limits === undefined ? 0 : Number(mayBeOut(limits, lamports)));
-    for (const kind of KIND_NAMES) byKind[kind].set(labels, Number(lamports[kind]));
+    for (const spendKind of KIND_NAMES) byKind[spendKind].set(labels, Number(lamports[spendKind]));
     merchantDay.set(labels, Number(lamports.day));
   }
   day.set(Number(facts.day));

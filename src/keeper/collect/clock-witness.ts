@@ -9,7 +9,7 @@ import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
 import { unixSeconds } from '../../chain/time.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
-import type { View } from '../../domain/collecting/chain-view.ts';
+import type { ViewOrError } from '../../domain/collecting/chain-view.ts';
 import {
   type Collectable,
   type Decision,
@@ -141,7 +141,7 @@ function safeFrom(
 export async function withWitnessedClock<Row extends KeeperSubscription>(
   witness: ClockWitness,
   decided: readonly { readonly row: Row; readonly decision: Decision }[],
-  viewOf: (row: Row) => View,
+  viewOf: (row: Row) => ViewOrError,
 ): Promise<{ row: Row; decision: Decision }[]> {
   const startedAt = performance.now();
   const checked: { row: Row; decision: Decision }[] = [];

@@ -2,7 +2,7 @@
 // decided on its own, but several payments of one wallet may together exceed the wallet's balance
 // or approval.
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
-import type { View } from '../../domain/collecting/chain-view.ts';
+import type { ViewOrError } from '../../domain/collecting/chain-view.ts';
 import { type Decision, retrySoon } from '../../domain/collecting/decision.ts';
 import type { InFlightPayment } from '../track/in-flight.ts';
 
@@ -25,7 +25,7 @@ interface Decided<Row> {
 export function withinFunds<Row extends KeeperSubscription>(
   decided: readonly Decided<Row>[],
   signed: readonly Pick<InFlightPayment, 'row' | 'attempt'>[],
-  viewOf: (row: Row) => View,
+  viewOf: (row: Row) => ViewOrError,
 ): Decided<Row>[] {
   const spentByWallet = new Map<string, bigint>();
   const take = (wallet: string, gross: bigint) =>

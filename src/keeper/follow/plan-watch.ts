@@ -64,7 +64,7 @@ export class PlanWatch {
 
 /**
  * Reads the accounts of plans and records their changes. If an account is missing but may still
- * exist at another endpoint, its plan is put off.
+ * exist at another endpoint, the plan is left unchanged and read again later.
  */
 async function update(
   context: Context,

@@ -52,7 +52,7 @@ export class StreamCheck {
     this.#checkedAt = now();
   }
 
-  /** Records a signature of the program that the stream reported. */
+  /** Records the signature of a transaction that the program's stream reported. */
   hear(signature: string, slot: bigint): void {
     this.#heard.set(signature, slot);
   }

@@ -210,9 +210,9 @@ export class Notifications {
   }
 
   /**
-   * Returns the ids of the subscriptions to read: (1) the subscriptions whose wallet or account
-   * address is in `certain`, (2) the subscriptions whose notification shows a change. `named` has
-   * the addresses that the pending transactions name.
+   * Returns the ids of the subscriptions to read: those whose wallet or account address is in
+   * `certain`, and those whose notification shows a change. `named` is the part of `certain` that
+   * comes from pending transactions. Only these addresses may be account addresses.
    */
   async #changedIds(
     notifications: ReadonlyMap<string, ProgramNotification>,

@@ -5,11 +5,11 @@ import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
 import { unixSeconds } from '../../chain/time.ts';
 import type { AttemptRow } from '../../db/money/payment-attempts.ts';
-import type { Pull, View } from '../../domain/collecting/chain-view.ts';
+import type { Pull, ViewOrError } from '../../domain/collecting/chain-view.ts';
 
 /** The finalized accounts as read after the payment landed. */
 export interface StateAfter {
-  readonly view: View;
+  readonly view: ViewOrError;
   /**
    * The on-chain account that belongs to the subscription row. Null when this account is gone; the
    * payment may then belong to another account at the same address.

@@ -8,7 +8,7 @@ import type { Rpc } from '../../chain/rpc/rpc.ts';
 import { readListed } from '../../chain/rpc/transactions.ts';
 import type { AttemptRow } from '../../db/money/payment-attempts.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
-import type { Pull, View } from '../../domain/collecting/chain-view.ts';
+import type { Pull, ViewOrError } from '../../domain/collecting/chain-view.ts';
 import { registeredAccount } from '../../domain/collecting/decide.ts';
 import { type PullParties, pullsIn } from '../../domain/collecting/pulls.ts';
 import { chunks } from '../../each.ts';
@@ -168,7 +168,7 @@ export async function pullOfLanded(
   context: Context,
   { attempt, periodEnd }: { attempt: AttemptRow; periodEnd: bigint | null },
   row: KeeperSubscription,
-  { view, at }: { view: View; at: bigint | null },
+  { view, at }: { view: ViewOrError; at: bigint | null },
 ): Promise<Pull | undefined> {
   const account = view instanceof Error ? null : registeredAccount(row, view.subscription);
   const stateAfter = { view, account, at };

@@ -14,7 +14,7 @@ import { readAccountGroups } from '../../chain/rpc/account-groups.ts';
 import { readReachable } from '../../chain/rpc/reach.ts';
 import type { ReadOptions } from '../../chain/rpc/rpc.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
-import { addressesOf, backupsOf, type View } from '../../domain/collecting/chain-view.ts';
+import { addressesOf, backupsOf, type ViewOrError } from '../../domain/collecting/chain-view.ts';
 import type { Context } from '../base/context.ts';
 
 export interface Snapshot {
@@ -22,14 +22,15 @@ export interface Snapshot {
   slot: bigint;
   /** The chain's clock in Unix seconds, as of the oldest read. */
   now: bigint;
-  of(row: KeeperSubscription): View;
+  of(row: KeeperSubscription): ViewOrError;
 }
 
 /**
  * Whether a subscription's accounts were read at this slot or a later slot. Also true if the
  * accounts cannot be decoded, because reading them again would not help.
  */
-export const isReached = (view: View, slot: bigint) => view instanceof Error || view.slot >= slot;
+export const isReached = (view: ViewOrError, slot: bigint) =>
+  view instanceof Error || view.slot >= slot;
 
 interface SnapshotOptions extends ReadOptions {
   /**
@@ -71,7 +72,7 @@ export async function readSnapshot(
     if (!decoded.has(account)) decoded.set(account, decode(account));
     return decoded.get(account) as ReturnType<typeof decode>;
   };
-  const views = new Map<string, View>();
+  const views = new Map<string, ViewOrError>();
   const nows: bigint[] = [];
   for (const [index, { slot, accounts }] of groups.entries()) {
     const [clock = null, ...others] = accounts;
@@ -127,7 +128,7 @@ function viewOf(
     backups: readonly string[];
     once: Decoder;
   },
-): View {
+): ViewOrError {
   const [subscription = null, plan = null, authority = null, ...tokens] = accounts;
   const [subscriberTokens = null, merchantTokens = null, treasuryTokens = null, ...others] = tokens;
   try {

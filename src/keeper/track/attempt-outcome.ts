@@ -9,7 +9,7 @@ import { readLandedTogether } from '../../db/money/payment-attempts.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import type { AttemptEnd } from '../../domain/collecting/attempt-end.ts';
-import type { ChainView, Pull, View } from '../../domain/collecting/chain-view.ts';
+import type { ChainView, Pull, ViewOrError } from '../../domain/collecting/chain-view.ts';
 import type { Context } from '../base/context.ts';
 import { asSigned, landedPull } from '../read/landed-pull.ts';
 import { findPulls, partiesOf, type PullHistory, pullOfLanded } from '../read/pull-history.ts';
@@ -44,7 +44,7 @@ const MAX_SETTLE_TRIES = 8;
 export async function endOfLanded(
   context: Context,
   payment: PendingAttempt,
-  { view, at }: { view: View; at: bigint | null },
+  { view, at }: { view: ViewOrError; at: bigint | null },
 ): Promise<AttemptEnd | undefined> {
   const { row, settleTries = 0 } = payment;
   const pull = await pullOfLanded(context, payment, row, { view, at });

@@ -5,7 +5,7 @@
 //
 //   committed -> sent -> seen (processed, confirmed) -> final -> settled
 //   seen -> its block dropped by a fork -> sent again at once
-//   unseen, or not final for long -> blockhash expired -> settled, or judged again later
+//   unseen, or not final for long -> blockhash expired -> settled, or checked again later
 //   final, not settled -> tried again later, or followed again if no endpoint shows it as final
 import { follow, isSentAgain, pollStatuses, see, shouldPoll } from '../../chain/rpc/follow.ts';
 import type { Followed, Root } from '../../chain/rpc/follow.ts';
@@ -22,7 +22,7 @@ export interface Tracked extends Followed {
   /** Number of payments in the transaction. */
   readonly size: number;
   renewedAt: number;
-  /** Before this time the transaction is neither settled nor judged. */
+  /** Before this time the transaction is neither settled nor checked for expiry. */
   settleAt: number;
   /** Number of times that the transaction could not be settled because its outcome was unknown. */
   settleTries: number;
@@ -53,8 +53,9 @@ export interface Kind<T extends Tracked> {
    */
   settle(final: readonly T[]): Promise<void>;
   /**
-   * Judges transactions whose blockhash has expired (chain/rpc/landing.ts), and settles those that
-   * can never land, as `settle` does. Resolves with the statuses that endpoints have, by signature.
+   * Checks whether transactions with an expired blockhash can still land (chain/rpc/landing.ts).
+   * Settles the dead ones under the rules of `settle`. Resolves with the status of each transaction
+   * that an endpoint shows, by signature.
    */
   expire(expired: readonly T[]): Promise<ReadonlyMap<string, SignatureStatus>>;
 }
@@ -65,7 +66,7 @@ const SETTLED_AT_ONCE = 256;
 type FollowerRpc = Pick<Rpc, 'getSignatureStatuses' | 'getLifetimesEverywhere' | 'endpoints'>;
 type FollowerTimes = Pick<KeeperTimes, 'send' | 'poll' | 'settle'>;
 
-/** Decides when transactions of one kind are sent again, polled, settled and judged. */
+/** Decides when transactions of one kind are sent again, polled, settled and checked for expiry. */
 export class Follower<T extends Tracked> {
   readonly #rpc: FollowerRpc;
   readonly #times: FollowerTimes;
@@ -130,9 +131,9 @@ export class Follower<T extends Tracked> {
   }
 
   /**
-   * Has transactions judged that may never land any more, or that may be final at another endpoint
-   * than the polled one. Begins with those whose last try to settle is the oldest. Resolves with
-   * true if more may be left.
+   * Passes transactions with an expired blockhash to `expire` of their kind: they may be dead, or
+   * final at an endpoint that was not polled. Begins with the transactions whose last try to settle
+   * is the oldest. Resolves with true if more may be left.
    */
   async expire(): Promise<boolean> {
     const now = performance.now();

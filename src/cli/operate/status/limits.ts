@@ -33,12 +33,12 @@ const MAX_KEEPER_FAILURES = 6;
 
 /**
  * Returns a message for each exceeded limit, and for each kind of daemon that does not run although
- * there is work for it or it is in `demanded`. The list is empty when there is no problem.
+ * there is work for it or it is in `required`. The list is empty when there is no problem.
  */
 export function problemsOf(
   facts: Facts,
   { maxPaymentDelay, maxDeliveryDelay, minSol, maxFailed }: Limits,
-  demanded: readonly Requirement[] = [],
+  required: readonly Requirement[] = [],
 ): string[] {
   const { database, payments, deliveries, collection } = facts;
   const { undecipherableSecrets, chain, keeper, clocks } = facts;
@@ -49,7 +49,7 @@ export function problemsOf(
   };
   if (database.fault !== null) problems.push(database.fault);
   if (database.readOnly === true) problems.push('Postgres is read-only');
-  problems.push(...daemonProblems(facts, demanded));
+  problems.push(...daemonProblems(facts, required));
   problems.push(...(collection?.holds ?? []).map(heldInWords));
   if (payments !== null) {
     past(payments.lateSeconds, maxPaymentDelay, 'a payment has been due');
@@ -134,9 +134,9 @@ export function uncheckedOf({
 
 /**
  * Returns the problems that running daemons report, and one for each kind of daemon of which none
- * runs, if the last one was killed, there is work for it, or it is in `demanded`.
+ * runs, if the last one was killed, there is work for it, or it is in `required`.
  */
-function daemonProblems({ daemons, at, work }: Facts, demanded: readonly Requirement[]): string[] {
+function daemonProblems({ daemons, at, work }: Facts, required: readonly Requirement[]): string[] {
   const secondsSince = (time: Date) => Math.floor((at.getTime() - time.getTime()) / 1000);
   const isRunning = ({ seenAt, stoppedAt }: DaemonRow) =>
     stoppedAt === null && secondsSince(seenAt) <= MAX_SILENCE;
@@ -149,8 +149,8 @@ function daemonProblems({ daemons, at, work }: Facts, demanded: readonly Require
     const rows = daemons.filter(({ name }) => name === kind);
     const [last] = rows;
     if (work === null || rows.some(isRunning)) return [];
-    const why = demanded.includes(kind) ? '' : ', and there is work for it';
-    const isMissed = demanded.includes(kind) || work[kind];
+    const why = required.includes(kind) ? '' : ', and there is work for it';
+    const isMissed = required.includes(kind) || work[kind];
     if (last === undefined) return isMissed ? [`no ${kind} has run yet${why}`] : [];
     const since = duration(secondsSince(last.seenAt));
     if (last.stoppedAt === null) return [`no ${kind} has written to Postgres for ${since}`];

@@ -19,7 +19,7 @@ const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
  */
 const CLOSE_GRACE_MS = 500;
 
-function connect(chain: Chain, socket: WebSocket, stream: Socket): void {
+function serveClient(chain: Chain, socket: WebSocket, stream: Socket): void {
   let corked = false;
   // A block may cause hundreds of messages to one client. The messages of one tick are collected,
   // then written to the socket together.
@@ -99,7 +99,7 @@ export async function buildWs(chain: Chain): Promise<FastifyInstance> {
   };
   await app.register(websocket, { options: { maxPayload: MAX_BODY_BYTES }, preClose });
   app.get('/', { websocket: true }, (socket, request) =>
-    connect(chain, socket, request.raw.socket),
+    serveClient(chain, socket, request.raw.socket),
   );
   return app;
 }

@@ -28,8 +28,8 @@ const isWhole = (text: string, least: number, most: number) =>
   /^\d{1,4}$/.test(text) && Number(text) >= least && Number(text) <= most;
 
 /**
- * Converts a typed discount for the API. Returns null for no discount. Throws an Error for an
- * invalid value.
+ * Converts the discount that the merchant entered. Returns null for no discount. Throws an Error
+ * for an invalid value.
  */
 export function discountOf({ kind, value, periods }: TypedDiscount): {
   percentOff?: number;
