@@ -101,24 +101,27 @@ void t.test('wrong usage of the command line prints one line and exits with code
   }
 });
 
-void t.test('a wrong environment is one message with every fault, exit code 2', async (t) => {
-  const { code, stderr } = await runShared(['serve'], { PORT: 'x', JWT_SECRET: 'short' });
-  t.equal(code, 2);
-  for (const name of [
-    'PORT',
-    'JWT_SECRET',
-    'DATABASE_URL',
-    'SOLANA_RPC_URL',
-    'KEEPER_ADDRESS',
-    'PLATFORM_TREASURY',
-    'ENCRYPTION_KEY',
-  ])
-    t.match(stderr, name);
-  t.notMatch(stderr, /\n\s+at /);
-});
+void t.test(
+  'a wrong environment ends with one message that lists every fault, and exit code 2',
+  async (t) => {
+    const { code, stderr } = await runShared(['serve'], { PORT: 'x', JWT_SECRET: 'short' });
+    t.equal(code, 2);
+    for (const name of [
+      'PORT',
+      'JWT_SECRET',
+      'DATABASE_URL',
+      'SOLANA_RPC_URL',
+      'KEEPER_ADDRESS',
+      'PLATFORM_TREASURY',
+      'ENCRYPTION_KEY',
+    ])
+      t.match(stderr, name);
+    t.notMatch(stderr, /\n\s+at /);
+  },
+);
 
 void t.test(
-  'an unreachable Postgres is named with its host and the next step, exit code 1',
+  'with Postgres unreachable, a command names the host and the next step, and exits with code 1',
   async (t) => {
     const url = 'postgres://billing:hunter2@127.0.0.1:1/ledger';
     for (const args of [['migrate', '--wait', '0'], ['dispatch']]) {

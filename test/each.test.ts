@@ -14,7 +14,7 @@ function gates() {
 }
 
 void t.test(
-  'each() runs up to the allowed number concurrently, in order, and starts the next as soon as one ends',
+  'each() starts items in order, up to the limit at a time, and the next as soon as one ends',
   async (t) => {
     const { begun, ends, work, settled } = gates();
     const all = each([1, 2, 3, 4, 5], 2, work);

@@ -2,7 +2,7 @@ import t from 'tap';
 import { messageOf } from '../src/errors.ts';
 
 void t.test(
-  'messageOf gives the message of anything thrown, also of several refused connections',
+  'messageOf returns a message for any thrown value, including an AggregateError of connections',
   (t) => {
     t.equal(messageOf(new Error('no')), 'no');
     t.equal(messageOf('text'), 'text');

@@ -7,17 +7,20 @@ import {
   replaceHidden,
 } from '../src/format.ts';
 
-void t.test('USDC is shown with at least two decimals, and as many as it has', async (t) => {
-  t.strictSame([0n, 1n, 125_000n, 12_500_000n, 1_000_000n, 1_234_560n].map(formatUsdc), [
-    '0.00',
-    '0.000001',
-    '0.125',
-    '12.50',
-    '1.00',
-    '1.23456',
-  ]);
-  t.equal(formatUsdc('1234567890120'), '1234567.89012');
-});
+void t.test(
+  'USDC is shown with at least two decimals, and more if the amount has more',
+  async (t) => {
+    t.strictSame([0n, 1n, 125_000n, 12_500_000n, 1_000_000n, 1_234_560n].map(formatUsdc), [
+      '0.00',
+      '0.000001',
+      '0.125',
+      '12.50',
+      '1.00',
+      '1.23456',
+    ]);
+    t.equal(formatUsdc('1234567890120'), '1234567.89012');
+  },
+);
 
 void t.test('exact USDC is shown with six decimals', async (t) => {
   t.equal(formatUsdcExact(0n), '0.000000');
@@ -25,16 +28,19 @@ void t.test('exact USDC is shown with six decimals', async (t) => {
   t.equal(formatUsdcExact(2n ** 63n - 1n), '9223372036854.775807');
 });
 
-void t.test('SOL is shown with at least two decimals, and as many as it has', async (t) => {
-  t.strictSame([0n, 1n, 2_300_000n, 1_500_000_000n].map(formatSol), [
-    '0.00',
-    '0.000000001',
-    '0.0023',
-    '1.50',
-  ]);
-});
+void t.test(
+  'SOL is shown with at least two decimals, and more if the amount has more',
+  async (t) => {
+    t.strictSame([0n, 1n, 2_300_000n, 1_500_000_000n].map(formatSol), [
+      '0.00',
+      '0.000000001',
+      '0.0023',
+      '1.50',
+    ]);
+  },
+);
 
-void t.test('hidden and direction-changing characters are replaced, others stay', async (t) => {
+void t.test('hidden and direction-changing characters are replaced, all others stay', async (t) => {
   const hex = (character: string) => `<${character.codePointAt(0)?.toString(16)}>`;
   // A tag, a number sign of Arabic, a musical beam, private use.
   t.equal(replaceHidden('a\u{e0041}\u0600\u{1d173}\ue000b', hex), 'a<e0041><600><1d173><e000>b');
@@ -43,7 +49,7 @@ void t.test('hidden and direction-changing characters are replaced, others stay'
 });
 
 void t.test(
-  'an amount for people is shown with at least two decimals, and as many as it has',
+  'a displayed amount has at least two decimals, and more if the amount has more',
   (t) => {
     t.equal(amountDisplay(100_000n), '0.10 USDC');
     t.equal(amountDisplay(10_000_000n), '10.00 USDC');

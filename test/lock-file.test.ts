@@ -54,7 +54,7 @@ for (const file of FILES) {
   });
 }
 
-void t.test('ajv is the package itself, not the fork of a development tool', async (t) => {
+void t.test('the lock file has ajv itself, not the fork of a development tool', async (t) => {
   const { '': root, 'node_modules/ajv': ajv } = Object.fromEntries(
     await readPackages('package-lock.json'),
   );
@@ -62,9 +62,12 @@ void t.test('ajv is the package itself, not the fork of a development tool', asy
   t.equal(ajv?.name, undefined, 'the entry of an alias has a name');
 });
 
-void t.test('postgres has an exact version, because src works around faults of it', async (t) => {
-  const { dependencies } = JSON.parse(
-    await readFile(new URL('../package.json', import.meta.url), 'utf8'),
-  ) as { dependencies: Record<string, string> };
-  t.match(dependencies.postgres, /^\d+\.\d+\.\d+$/);
-});
+void t.test(
+  'the postgres package has an exact version, because src works around its bugs',
+  async (t) => {
+    const { dependencies } = JSON.parse(
+      await readFile(new URL('../package.json', import.meta.url), 'utf8'),
+    ) as { dependencies: Record<string, string> };
+    t.match(dependencies.postgres, /^\d+\.\d+\.\d+$/);
+  },
+);

@@ -42,7 +42,7 @@ void t.test(
   },
 );
 
-void t.test('a wake does not cut the backoff after a failed turn short', async (t) => {
+void t.test('a wake does not shorten the backoff after a failed turn', async (t) => {
   const events = new EventEmitter();
   const turns: number[] = [];
   const loop = startLoop({

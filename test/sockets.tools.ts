@@ -72,7 +72,7 @@ async function dialAll(t: Test, urls: readonly string[]) {
 }
 
 void t.test(
-  'an address that loses every SYN is given up after two seconds, and the next one is used',
+  'if an address loses every SYN, the next address is used after two seconds',
   async (t) => {
     const { ports, deaf, urls } = await startAll(t);
     for (const kind of kinds)
@@ -83,7 +83,7 @@ void t.test(
 );
 
 void t.test(
-  'an address that loses only one SYN is used, if the other address refuses',
+  'an address that loses only one SYN is used if the other address refuses connections',
   async (t) => {
     const { deaf, urls } = await startAll(t);
     const { outcomes } = await dialAll(t, urls);

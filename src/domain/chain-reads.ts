@@ -125,10 +125,10 @@ function unavailable(message: string, cause: RpcUnreachable | RpcError): Service
 }
 
 /**
- * Reads the lifetime of a blockhash that a wallet has read from its own endpoint. The lifetime
- * began at the newest block of the service's endpoints that respond, or before. These endpoints may
- * be some blocks behind the wallet's endpoint, but each knows the blockhash before its own height
- * passes the last valid height. Throws INTERNAL_ERROR.
+ * Reads the lifetime of a blockhash that a wallet has read from another endpoint. Assumes that the
+ * blockhash is no newer than the newest block of the service's responding endpoints. These may lag
+ * behind the wallet's endpoint by some blocks, but each of them knows the blockhash before its
+ * block height passes the returned last valid height. Throws INTERNAL_ERROR.
  */
 export async function readLifetimeOfNew(
   chain: Pick<Rpc, 'getHeights'>,
@@ -148,9 +148,9 @@ export async function readLifetimeOfNew(
 export const lastHeightOfNew = (blockHeight: bigint): bigint => blockHeight + BLOCKHASH_LIFE;
 
 /**
- * Repeats a read of all endpoints while it returns undefined, because too few of them have
- * answered: one may be slow or rate limited for a moment. Gives up after about four seconds. Then
- * throws INTERNAL_ERROR with this message, which has to say what to do.
+ * Repeats a read of all endpoints while it returns undefined. Undefined means that too few
+ * endpoints have answered, for example because one is slow or rate limited. After about four
+ * seconds, throws INTERNAL_ERROR with this message. The message has to say what the caller can do.
  */
 export async function readWitnessed<T>(
   message: string,
@@ -173,13 +173,13 @@ export async function readWitnessed<T>(
   }
 }
 
-/** A transaction that the relay took. */
+/** A transaction that the relay has accepted. */
 export interface Relayed {
   readonly signature: string;
   readonly lifetime: Lifetime;
 }
 
-/** Judges the transaction (chain/rpc/landing.ts). Throws INTERNAL_ERROR. */
+/** Determines the outcome of the transaction (chain/rpc/landing.ts). Throws INTERNAL_ERROR. */
 export async function readLanding(
   chain: ChainSender,
   { signature, lifetime }: Relayed,

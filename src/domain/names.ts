@@ -39,8 +39,8 @@ const recommended =
   'Arabic Armenian Bengali Cyrillic Devanagari Ethiopic Georgian Greek Gujarati Gurmukhi Hebrew Kannada Khmer Lao Malayalam Myanmar Oriya Sinhala Tamil Telugu Thaana Thai Tibetan';
 /**
  * The scripts of small living communities: those of table 7 in Unicode Standard Annex 31, and
- * Mongolian. Scripts that this file does not name are refused, because they are historic and some
- * of them have blank characters.
+ * Mongolian. All other scripts are refused, because they are historic and some of them have blank
+ * characters.
  */
 const limited =
   'Adlam Balinese Bamum Batak Canadian_Aboriginal Chakma Cham Cherokee Hanifi_Rohingya Javanese Kayah_Li Lepcha Limbu Lisu Mandaic Meetei_Mayek Miao Mongolian New_Tai_Lue Newa Nko Nyiakeng_Puachue_Hmong Ol_Chiki Osage Saurashtra Sundanese Syloti_Nagri Syriac Tai_Le Tai_Tham Tai_Viet Tifinagh Vai Wancho Yi';

@@ -33,7 +33,7 @@ void t.test(
   },
 );
 
-void t.test('endpoints that replace each other must all be of the same cluster and chain', (t) => {
+void t.test('all endpoints of a failover list must belong to the same cluster and chain', (t) => {
   const mainnet = CLUSTERS['mainnet-beta'].genesisHash!;
   const own = '4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZAMdL4VZHirAn';
   const local = oneChain('localnet');

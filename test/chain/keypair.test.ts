@@ -8,7 +8,7 @@ import t from 'tap';
 import nacl from 'tweetnacl';
 import { generateKeypair, keypairFromSecret, readKeypair } from '../../src/chain/keypair.ts';
 
-void t.test('signatures and addresses are those of tweetnacl and web3.js', (t) => {
+void t.test('signatures and addresses equal those that tweetnacl and web3.js compute', (t) => {
   for (let run = 0; run < 20; run += 1) {
     const theirs = Web3Keypair.generate();
     const own = keypairFromSecret(theirs.secretKey);
@@ -71,7 +71,7 @@ void t.test('keypair files are read, or refused without showing their content', 
   const { secretKey, publicKey } = Web3Keypair.generate();
   const good = JSON.stringify([...secretKey]);
 
-  await t.test('a keypair file of the Solana CLI is read', async (t) => {
+  await t.test('a keypair file that the Solana CLI wrote is read', async (t) => {
     t.equal((await readKeypair(await file('good.json', good))).address, publicKey.toBase58());
     t.equal(
       (await readKeypair(await file('readonly.json', `${good}\n`, 0o400))).address,
@@ -123,7 +123,7 @@ void t.test('keypair files are read, or refused without showing their content', 
 });
 
 void t.test(
-  'a credential of systemd is read, although its group or an ACL may read it',
+  'a keypair file from systemd credentials is accepted, although its group or an ACL may read it',
   async (t) => {
     if (process.getuid?.() !== 0) {
       // Only root can make such a file.

@@ -2,7 +2,7 @@ import { Command, InvalidArgumentError } from 'commander';
 import t from 'tap';
 import { oneOf, sol, wholeNumber, withEnv } from '../../src/cli/arguments.ts';
 
-void t.test('numbers and words are parsed, or refused with the right form', (t) => {
+void t.test('number and word arguments are parsed, or refused with the expected form', (t) => {
   t.equal(wholeNumber(0, 10)('10'), 10);
   t.equal(sol('0.25'), 0.25);
   t.equal(oneOf('free', 'pro')('pro'), 'pro');

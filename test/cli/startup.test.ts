@@ -62,7 +62,7 @@ void t.test('--help loads only the command-line parser', async (t) => {
   t.same(await packagesOf(t, ['sandbox', '--help']), ['commander']);
 });
 
-void t.test('screens and Solana libraries are not loaded by commands without them', async (t) => {
+void t.test('commands that need no screen and no Solana library load neither', async (t) => {
   const { url } = await testDatabase(t);
   for (const args of [
     ['deliveries', '--json'],

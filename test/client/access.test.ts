@@ -34,7 +34,7 @@ async function scene(t: Test) {
 }
 
 void t.test(
-  'a response is cached until revalidateAfter, and calls at the same time make one request',
+  'a response is cached until revalidateAfter, and concurrent calls share one request',
   async (t) => {
     const { state, guard } = await scene(t);
     const access = guard();

@@ -108,7 +108,7 @@ void t.test('lists are followed to their end, row by row or page by page', async
 });
 
 void t.test(
-  'a refusal is a BillingError with its code, status, faults and request id',
+  'a refused request throws BillingError with code, status, faults and request id',
   async (t) => {
     const { client } = await serving(t);
     const invalid = await refusalOf(
@@ -146,7 +146,7 @@ void t.test(
   },
 );
 
-void t.test('errors name the request and the cause', async (t) => {
+void t.test('connection errors name the request and the cause', async (t) => {
   const { client, merchant } = await serving(t);
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
@@ -187,7 +187,7 @@ void t.test('errors name the request and the cause', async (t) => {
 });
 
 void t.test(
-  'after a 429 the client waits for Retry-After if allowed to; otherwise the error has the wait',
+  'after a 429 the client waits for Retry-After if configured; otherwise the error has the wait',
   async (t) => {
     const { api, client } = await serving(t, { requestsPerMinute: { free: 6, pro: 6 } });
     const short = () =>
@@ -218,7 +218,7 @@ async function testApiOn(t: Test, { deps }: TestApi): Promise<string> {
 }
 
 void t.test(
-  'a repeated POST creates once: every POST that creates has an idempotency key',
+  'every POST that creates something sends an idempotency key, so a repeated POST creates once',
   async (t) => {
     const { api, client, baseUrl } = await serving(t);
     let sent = 0;
@@ -260,7 +260,7 @@ void t.test(
   },
 );
 
-void t.test('a request can be given up, by a signal or after a time', async (t) => {
+void t.test('a request can be aborted by a signal or a timeout', async (t) => {
   const { client } = await serving(t);
   const never: typeof fetch = (_url, init) =>
     new Promise((_resolve, reject) =>

@@ -163,7 +163,7 @@ void t.test(
   },
 );
 
-void t.test('neither archive has run-time dependencies', async (t) => {
+void t.test('neither client package has run-time dependencies', async (t) => {
   for (const folder of [join(root, 'dist/client'), join(root, 'dist/client-package')])
     for (const file of (await readdir(folder)).filter((name) => name.endsWith('.js'))) {
       const imported = [

@@ -26,7 +26,7 @@ function refusal(role: ConfigRole, env: Record<string, string | undefined>): Ope
 }
 
 void t.test(
-  'a whole environment gives a frozen configuration with the documented defaults',
+  'a complete environment is read into a frozen configuration with the documented defaults',
   (t) => {
     const config = loadConfig('serve', { env: whole });
     t.match(config, {
@@ -94,24 +94,28 @@ void t.test('each role requires only its own variables', (t) => {
   t.end();
 });
 
-void t.test('a secret can come from a file, but not from both', (t) => {
-  const file = join(t.testdir(), 'secret');
-  writeFileSync(file, `${'g'.repeat(40)}\n`);
-  chmodSync(file, 0o600);
-  const config = loadConfig('serve', {
-    env: { ...whole, JWT_SECRET: undefined, JWT_SECRET_FILE: file },
-  });
-  t.same(config.jwtSecrets, ['g'.repeat(40)]);
-  t.match(
-    refusal('serve', { ...whole, JWT_SECRET_FILE: file }).message,
-    /JWT_SECRET and JWT_SECRET_FILE are both given/,
-  );
-  t.match(
-    refusal('serve', { ...whole, JWT_SECRET: undefined, JWT_SECRET_FILE: `${file}.gone` }).message,
-    /JWT_SECRET cannot be read from JWT_SECRET_FILE: ENOENT/,
-  );
-  t.end();
-});
+void t.test(
+  'a secret is read from its variable or from a file, and refused if both are set',
+  (t) => {
+    const file = join(t.testdir(), 'secret');
+    writeFileSync(file, `${'g'.repeat(40)}\n`);
+    chmodSync(file, 0o600);
+    const config = loadConfig('serve', {
+      env: { ...whole, JWT_SECRET: undefined, JWT_SECRET_FILE: file },
+    });
+    t.same(config.jwtSecrets, ['g'.repeat(40)]);
+    t.match(
+      refusal('serve', { ...whole, JWT_SECRET_FILE: file }).message,
+      /JWT_SECRET and JWT_SECRET_FILE are both given/,
+    );
+    t.match(
+      refusal('serve', { ...whole, JWT_SECRET: undefined, JWT_SECRET_FILE: `${file}.gone` })
+        .message,
+      /JWT_SECRET cannot be read from JWT_SECRET_FILE: ENOENT/,
+    );
+    t.end();
+  },
+);
 
 void t.test(
   'an .env file supplies variables that the environment lacks; the environment wins',
@@ -144,30 +148,33 @@ void t.test('production always guards webhook addresses, also with WEBHOOK_GUARD
   t.end();
 });
 
-void t.test('keepers, keypairs and treasuries are lists whose first entry is in use', (t) => {
-  const second = '4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU';
-  const config = loadConfig('keeper', {
-    env: {
-      ...whole,
-      KEEPER_ADDRESS: `${wallet}, ${second}`,
-      PLATFORM_TREASURY: `${second},${wallet}`,
-      KEEPER_KEYPAIR: '/a.json,/b.json',
-    },
-  });
-  t.match(config, {
-    keeperAddress: wallet,
-    keeperAddresses: [wallet, second],
-    treasury: second,
-    treasuries: [second, wallet],
-    keeperKeypair: '/a.json',
-    keeperKeypairs: ['/a.json', '/b.json'],
-  });
-  t.match(
-    refusal('serve', { ...whole, PLATFORM_TREASURY: `${wallet},${wallet}` }).message,
-    /PLATFORM_TREASURY names the same twice/,
-  );
-  t.end();
-});
+void t.test(
+  'keeper wallets, keypairs and treasuries are lists, and the first entry is the active one',
+  (t) => {
+    const second = '4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU';
+    const config = loadConfig('keeper', {
+      env: {
+        ...whole,
+        KEEPER_ADDRESS: `${wallet}, ${second}`,
+        PLATFORM_TREASURY: `${second},${wallet}`,
+        KEEPER_KEYPAIR: '/a.json,/b.json',
+      },
+    });
+    t.match(config, {
+      keeperAddress: wallet,
+      keeperAddresses: [wallet, second],
+      treasury: second,
+      treasuries: [second, wallet],
+      keeperKeypair: '/a.json',
+      keeperKeypairs: ['/a.json', '/b.json'],
+    });
+    t.match(
+      refusal('serve', { ...whole, PLATFORM_TREASURY: `${wallet},${wallet}` }).message,
+      /PLATFORM_TREASURY names the same twice/,
+    );
+    t.end();
+  },
+);
 
 void t.test('an address that is not 32 bytes and 16 bytes of hex are refused', (t) => {
   const error = refusal('serve', {

@@ -80,7 +80,7 @@ void t.test('invalid values are refused with the right form, and a secret is not
   t.end();
 });
 
-void t.test('a base URL and an origin have no parts that would be lost or shown in links', (t) => {
+void t.test('a base URL or origin with credentials, query or fragment is refused', (t) => {
   t.equal(baseUrl('https://billing.example.com'), 'https://billing.example.com');
   t.equal(baseUrl('http://127.0.0.1:3000/billing//'), 'http://127.0.0.1:3000/billing');
   t.equal(origin('https://Shop.example:443/'), 'https://shop.example');

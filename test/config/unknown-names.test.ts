@@ -2,7 +2,7 @@ import t from 'tap';
 import { unknownNames } from '../../src/config/unknown-names.ts';
 
 void t.test(
-  'an unknown name with a prefix of billing’s, or close to a variable, is a fault',
+  'an unknown variable with a prefix of billing, or similar to a known variable, is refused',
   (t) => {
     for (const [name, meant] of [
       ['PLATFORM_TRESURY', 'PLATFORM_TREASURY'],
@@ -21,7 +21,7 @@ void t.test(
 );
 
 void t.test(
-  'known names, names of other programs and names that Kubernetes sets are accepted',
+  'known variables, variables of other programs and those that Kubernetes sets are accepted',
   (t) => {
     t.same(
       unknownNames([

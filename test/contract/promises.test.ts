@@ -20,9 +20,12 @@ void t.test('each promise has exactly one test', async (t) => {
   t.equal(new Set(promises).size, promises.length);
 });
 
-void t.test('each promise keeps one sentence of the service description', async (t) => {
-  t.same(Object.values(kept).toSorted(), promises.toSorted());
-});
+void t.test(
+  'each promise is linked to exactly one sentence of the service description',
+  async (t) => {
+    t.same(Object.values(kept).toSorted(), promises.toSorted());
+  },
+);
 
 // CI has the description beside the checkout, or beside the folder of worktrees.
 const places = ['../../../shared/service.md', '../../../../shared/service.md'].map(
@@ -34,12 +37,16 @@ const descriptions = await Promise.all(
 const description = descriptions.find((text) => text !== undefined);
 const skip = description === undefined && 'the service description is not beside this checkout';
 
-void t.test('no sentence of the service description is missing', { skip }, async (t) => {
-  t.same(
-    sentencesOf(description ?? '').toSorted(),
-    [...Object.keys(kept), ...promisingNothing].toSorted(),
-  );
-});
+void t.test(
+  'every sentence of the service description is linked to a promise or listed as promising nothing',
+  { skip },
+  async (t) => {
+    t.same(
+      sentencesOf(description ?? '').toSorted(),
+      [...Object.keys(kept), ...promisingNothing].toSorted(),
+    );
+  },
+);
 
 /**
  * The sentences of the description, without headings, heads of tables and the words that only

@@ -417,30 +417,33 @@ rule('Answer to a webhook | within 5 seconds', async (t) => {
   t.equal(DEADLINE_MS, 5000);
 });
 
-void t.test('GET /webhooks/{id} shows how an endpoint does after real deliveries', async (t) => {
-  let answer = refusing;
-  const changing = await shop(t, (response) => answer(response));
-  const path = changing.path.replace('/deliveries', '');
-  const health = async () => {
-    const shown = await api.call('GET', path, { token: changing.key });
-    const { failingSince, lastSuccessAt, lastErrorAt, lastError, successRate } = shown.body.data;
-    return { failingSince, lastSuccessAt, lastErrorAt, lastError, successRate };
-  };
-  const none = { lastSuccessAt: null, lastErrorAt: null, lastError: null, successRate: null };
-  t.same(await health(), { failingSince: null, ...none });
+void t.test(
+  'GET /webhooks/{id} shows the health of an endpoint after real deliveries',
+  async (t) => {
+    let answer = refusing;
+    const changing = await shop(t, (response) => answer(response));
+    const path = changing.path.replace('/deliveries', '');
+    const health = async () => {
+      const shown = await api.call('GET', path, { token: changing.key });
+      const { failingSince, lastSuccessAt, lastErrorAt, lastError, successRate } = shown.body.data;
+      return { failingSince, lastSuccessAt, lastErrorAt, lastError, successRate };
+    };
+    const none = { lastSuccessAt: null, lastErrorAt: null, lastError: null, successRate: null };
+    t.same(await health(), { failingSince: null, ...none });
 
-  const first = await changing.happen();
-  await attempted(sql, first);
-  const [attempt] = await attemptsOf(sql, first);
-  await until(async () => (await health()).failingSince !== null);
-  const failing = await health();
-  t.match(failing, { lastSuccessAt: null, lastError: 'HTTP 500', successRate: 0 });
-  t.ok(Date.parse(String(failing.failingSince)) >= attempt!.startedAt.getTime());
+    const first = await changing.happen();
+    await attempted(sql, first);
+    const [attempt] = await attemptsOf(sql, first);
+    await until(async () => (await health()).failingSince !== null);
+    const failing = await health();
+    t.match(failing, { lastSuccessAt: null, lastError: 'HTTP 500', successRate: 0 });
+    t.ok(Date.parse(String(failing.failingSince)) >= attempt!.startedAt.getTime());
 
-  answer = taking;
-  for (let n = 0; n < 3; n += 1) await changing.happen();
-  await until(async () => (await health()).successRate === 0.75);
-  const healthy = await health();
-  t.match(healthy, { ...failing, failingSince: null, lastSuccessAt: String, successRate: 0.75 });
-  t.ok(Date.parse(String(healthy.lastSuccessAt)) > Date.parse(String(failing.lastErrorAt)));
-});
+    answer = taking;
+    for (let n = 0; n < 3; n += 1) await changing.happen();
+    await until(async () => (await health()).successRate === 0.75);
+    const healthy = await health();
+    t.match(healthy, { ...failing, failingSince: null, lastSuccessAt: String, successRate: 0.75 });
+    t.ok(Date.parse(String(healthy.lastSuccessAt)) > Date.parse(String(failing.lastErrorAt)));
+  },
+);

@@ -2,7 +2,7 @@ import { Registry } from 'prom-client';
 import t from 'tap';
 import { compareClocks, createClockGauge } from '../../src/daemon/clocks.ts';
 
-void t.test('of three clocks the one that differs from the two others is the wrong one', (t) => {
+void t.test('if one of three clocks differs from the other two, it is reported as wrong', (t) => {
   const judged = (postgres: number | null, chain: number | null) => {
     const { odd, seconds } = compareClocks({ postgres, chain });
     return [odd, seconds];

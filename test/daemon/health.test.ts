@@ -67,26 +67,29 @@ void t.test(
   },
 );
 
-void t.test('a loop that keeps failing is named until a turn succeeds or it stops', async (t) => {
-  const { failed, succeeded, stopped, trouble, wait, registry } = health(t);
-  const [one, two] = [{}, {}];
-  failed(one, 'collecting', new Error('out of luck'));
-  t.equal(trouble(), undefined, 'one failed turn is no trouble');
-  wait(6000);
-  failed(one, 'collecting', new Error('still out of luck'));
-  failed(two, 'settling', new Error('new'));
-  t.equal(trouble(), '"collecting" has failed for 6 s: still out of luck');
-  succeeded(one);
-  t.equal(trouble(), undefined);
-  wait(6000);
-  t.match(trouble(), /settling/);
-  stopped(two);
-  t.equal(trouble(), undefined);
-  failed(one, 'collecting', new RpcUnreachable('getSlot', []));
-  wait(60_000);
-  t.equal(trouble(), undefined, 'the keeper reports an outage of the chain by itself');
-  t.match(
-    await registry.metrics(),
-    /billing_loop_failures_total\{loop="collecting",cause="other"\} 2/,
-  );
-});
+void t.test(
+  'the health report names a failing loop until a run of the loop succeeds or the loop stops',
+  async (t) => {
+    const { failed, succeeded, stopped, trouble, wait, registry } = health(t);
+    const [one, two] = [{}, {}];
+    failed(one, 'collecting', new Error('out of luck'));
+    t.equal(trouble(), undefined, 'one failed turn is no trouble');
+    wait(6000);
+    failed(one, 'collecting', new Error('still out of luck'));
+    failed(two, 'settling', new Error('new'));
+    t.equal(trouble(), '"collecting" has failed for 6 s: still out of luck');
+    succeeded(one);
+    t.equal(trouble(), undefined);
+    wait(6000);
+    t.match(trouble(), /settling/);
+    stopped(two);
+    t.equal(trouble(), undefined);
+    failed(one, 'collecting', new RpcUnreachable('getSlot', []));
+    wait(60_000);
+    t.equal(trouble(), undefined, 'the keeper reports an outage of the chain by itself');
+    t.match(
+      await registry.metrics(),
+      /billing_loop_failures_total\{loop="collecting",cause="other"\} 2/,
+    );
+  },
+);

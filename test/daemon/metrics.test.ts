@@ -8,7 +8,7 @@ const get = async (url: string) => {
 };
 
 void t.test(
-  'the metrics port serves metrics, liveness and readiness, each with its reason',
+  'the metrics port serves metrics, liveness, and readiness with the reason for a 503',
   async (t) => {
     const registry = createRegistry('keeper');
     new Gauge({ name: 'billing_test', help: 'a figure', registers: [registry] }).set(3);
@@ -28,7 +28,7 @@ void t.test(
   },
 );
 
-void t.test('the next free port is taken when the configured one is in use', async (t) => {
+void t.test('if the configured metrics port is in use, the next free port is used', async (t) => {
   const first = await serveMetrics(createRegistry('a'), () => undefined, {
     host: '127.0.0.1',
     port: 0,
@@ -43,12 +43,15 @@ void t.test('the next free port is taken when the configured one is in use', asy
   t.ok(Number(new URL(second.url).port) > port);
 });
 
-void t.test('a readiness check that throws is a response, not a crash', async (t) => {
-  const server = await serveMetrics(
-    createRegistry('a'),
-    () => Promise.reject(new Error('no connection')),
-    { host: '127.0.0.1', port: 0 },
-  );
-  t.teardown(() => server.close());
-  t.same(await get(`${server.url}/readyz`), { status: 503, body: 'no connection\n' });
-});
+void t.test(
+  'if the readiness check throws, /readyz responds with an error and the daemon keeps running',
+  async (t) => {
+    const server = await serveMetrics(
+      createRegistry('a'),
+      () => Promise.reject(new Error('no connection')),
+      { host: '127.0.0.1', port: 0 },
+    );
+    t.teardown(() => server.close());
+    t.same(await get(`${server.url}/readyz`), { status: 503, body: 'no connection\n' });
+  },
+);

@@ -63,22 +63,25 @@ void t.test(
   },
 );
 
-void t.test('without Postgres a share ends with its lease before others get it', async (t) => {
-  const { sql, url } = await testDatabase(t);
-  const proxy = await startProxy(t, Number(new URL(url).port));
-  const wire = new URL(url);
-  wire.port = String(proxy.port);
-  const cut = connect(wire.href, { max: 1, name: 'billing test', limits: daemonLimits });
-  t.teardown(() => cut.end({ timeout: 1 }));
-  const lost = await join(t, cut);
-  proxy.cut();
-  const next = await join(t, sql);
-  const check = watch(t, [lost, next]);
-  t.same([lost.now(), next.now()], [RATE, 0]);
-  await until(() => lost.now() === 0);
-  await until(() => next.now() === RATE);
-  check();
-});
+void t.test(
+  'without Postgres a process stops using its share when the lease ends, before others get it',
+  async (t) => {
+    const { sql, url } = await testDatabase(t);
+    const proxy = await startProxy(t, Number(new URL(url).port));
+    const wire = new URL(url);
+    wire.port = String(proxy.port);
+    const cut = connect(wire.href, { max: 1, name: 'billing test', limits: daemonLimits });
+    t.teardown(() => cut.end({ timeout: 1 }));
+    const lost = await join(t, cut);
+    proxy.cut();
+    const next = await join(t, sql);
+    const check = watch(t, [lost, next]);
+    t.same([lost.now(), next.now()], [RATE, 0]);
+    await until(() => lost.now() === 0);
+    await until(() => next.now() === RATE);
+    check();
+  },
+);
 
 void t.test('the share of a process that died on this machine is free at once', async (t) => {
   const { sql } = await testDatabase(t);

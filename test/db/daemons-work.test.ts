@@ -13,7 +13,7 @@ import {
   insertSubscription,
 } from '../fixtures/rows.ts';
 
-void t.test('each queue of a daemon counts as work for it', async (t) => {
+void t.test('a due row in any queue of a daemon counts as work for this daemon', async (t) => {
   const { sql } = await testDatabase(t);
   const merchant = await insertMerchant(sql, { email: 'me@shop.test', mails: true });
   const planId = await insertPlan(sql, merchant);

@@ -254,7 +254,7 @@ void t.test('replay runs are processed in turns', async (t) => {
   );
 });
 
-void t.test('an offer that is taken or postponed does not count as late', async (t) => {
+void t.test('an offer that a keeper has claimed or postponed does not count as late', async (t) => {
   const { sql } = await testDatabase(t, { max: 2 });
   const { honest } = await twoMerchants(sql);
   const planId = await insertPlan(sql, honest);

@@ -100,59 +100,62 @@ void t.test(
   },
 );
 
-void t.test('the database refuses each way to make a gap or a repeat in a sequence', async (t) => {
-  const { sql } = await testDatabase(t);
-  const { id, appId } = await subscribed(sql);
-  const bump = (tx: Sql, by = 1) =>
-    tx`update subscriptions set event_sequence = event_sequence + ${by} where id = ${id}`;
-  const insertEvent = (tx: Sql, sequence: number) => tx`
+void t.test(
+  'the database refuses every write that would leave a gap or a repeat in a sequence of events',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const { id, appId } = await subscribed(sql);
+    const bump = (tx: Sql, by = 1) =>
+      tx`update subscriptions set event_sequence = event_sequence + ${by} where id = ${id}`;
+    const insertEvent = (tx: Sql, sequence: number) => tx`
     insert into events (app_id, subscription_id, sequence, type, body, created_at) values (${appId}, ${id}, ${sequence}, 'payment_success', '{}', now())`;
-  const inTransaction = (work: (tx: Sql) => Promise<unknown>) =>
-    sql.begin((tx) => work(tx as unknown as Sql));
+    const inTransaction = (work: (tx: Sql) => Promise<unknown>) =>
+      sql.begin((tx) => work(tx as unknown as Sql));
 
-  await t.rejects(
-    inTransaction((tx) => bump(tx)),
-    /has no event/,
-    'a counter that moved without its event',
-  );
-  await t.rejects(
-    inTransaction((tx) => insertEvent(tx, 1)),
-    /is not its counter/,
-    'an event without the counter',
-  );
-  await t.rejects(
-    inTransaction(async (tx) => {
-      await bump(tx, 2);
-      await insertEvent(tx, 2);
-    }),
-    /has no event/,
-    'a skipped number',
-  );
-  await t.resolves(
-    inTransaction(async (tx) => {
-      await bump(tx);
-      await insertEvent(tx, 1);
-      await bump(tx);
-      await insertEvent(tx, 2);
-    }),
-  );
-  await t.rejects(
-    inTransaction((tx) => insertEvent(tx, 2)),
-    /is not its counter/,
-    'a number that another transaction has taken',
-  );
-  await t.rejects(
-    inTransaction(async (tx) => {
-      await bump(tx);
-      await insertEvent(tx, 3);
-      await insertEvent(tx, 3);
-    }),
-    /sequence_is_unique/,
-    'a number twice in the transaction that took it',
-  );
-});
+    await t.rejects(
+      inTransaction((tx) => bump(tx)),
+      /has no event/,
+      'a counter that moved without its event',
+    );
+    await t.rejects(
+      inTransaction((tx) => insertEvent(tx, 1)),
+      /is not its counter/,
+      'an event without the counter',
+    );
+    await t.rejects(
+      inTransaction(async (tx) => {
+        await bump(tx, 2);
+        await insertEvent(tx, 2);
+      }),
+      /has no event/,
+      'a skipped number',
+    );
+    await t.resolves(
+      inTransaction(async (tx) => {
+        await bump(tx);
+        await insertEvent(tx, 1);
+        await bump(tx);
+        await insertEvent(tx, 2);
+      }),
+    );
+    await t.rejects(
+      inTransaction((tx) => insertEvent(tx, 2)),
+      /is not its counter/,
+      'a number that another transaction has taken',
+    );
+    await t.rejects(
+      inTransaction(async (tx) => {
+        await bump(tx);
+        await insertEvent(tx, 3);
+        await insertEvent(tx, 3);
+      }),
+      /sequence_is_unique/,
+      'a number twice in the transaction that took it',
+    );
+  },
+);
 
-void t.test('ids sort by the time they were made, by the database’s clock', async (t) => {
+void t.test('generated ids sort by their creation time on the database’s clock', async (t) => {
   const { sql } = await testDatabase(t);
   const clock = async () => {
     const [now] = await sql<

@@ -65,7 +65,7 @@ const daemons = ['serve', 'keeper', 'dispatch'];
 const isSetting = (variable: string) => ['TRUST_PROXY', 'BILLING_ENV_FILE'].includes(variable);
 
 void t.test(
-  'compose starts the daemons after a migration, each with its own settings and no secret in its environment',
+  'compose starts the daemons after migrating, each with its settings and without secrets in variables',
   async (t) => {
     const settings = new Set(
       [
@@ -163,7 +163,7 @@ void t.test(
 );
 
 void t.test(
-  'each daemon of compose has its role from `billing migrate --roles`, and none uses the owner of the database',
+  'each daemon in compose uses its role from `billing migrate --roles`, never the database owner',
   (t) => {
     t.same(compose.services.migrate?.volumes, ['./secrets:/run/roles']);
     for (const name of daemons) {
@@ -208,7 +208,7 @@ void t.test(
 );
 
 void t.test(
-  'the workflow runs .ci/run on Debian with Node 20 and 24, and only uses the usual action',
+  'the GitHub workflow runs .ci/run on Debian with Node 20 and 24, and uses only actions/checkout',
   async (t) => {
     const { jobs, permissions } = await read<Workflow>('.github/workflows/ci.yml');
     t.same(permissions, { contents: 'read' });
@@ -235,7 +235,7 @@ void t.test(
 );
 
 void t.test(
-  "the keeper's settings of Node are the same in its unit and its container, and this Node knows them",
+  "the keeper's Node options are the same in unit and container, and this Node accepts them",
   async (t) => {
     const unit = await readFile(new URL('deploy/systemd/billing-keeper.service', root), 'utf8');
     const settings = compose.services.keeper?.entrypoint?.slice(1, -2) ?? [];

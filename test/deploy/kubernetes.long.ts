@@ -56,20 +56,23 @@ async function judge(t: Test, manifests: readonly Manifest[]): Promise<string> {
   }
 }
 
-void t.test('every manifest is one of its kind', async (t) => {
+void t.test('every Kubernetes manifest is valid by the schema of its kind', async (t) => {
   const manifests = await readManifests();
   t.ok(manifests.length > 10);
   t.equal(await judge(t, manifests), '');
 });
 
-void t.test('an unknown field, a wrong type and a wrong quantity are found', async (t) => {
-  const deployment = (await readManifests()).find(({ kind }) => kind === 'Deployment');
-  const broken = (from: string, to: string) => {
-    const text = JSON.stringify(deployment);
-    t.ok(text.includes(from), from);
-    return [JSON.parse(text.replace(from, to)) as Manifest];
-  };
-  t.match(await judge(t, broken('readinessProbe', 'readinesProbe')), /readinesProbe/);
-  t.match(await judge(t, broken('"replicas":2', '"replicas":"two"')), /string/);
-  t.match(await judge(t, broken('"replicas":2', '"replicas":2.5')), /replicas/);
-});
+void t.test(
+  'the manifest check finds an unknown field, a wrong type and a wrong quantity',
+  async (t) => {
+    const deployment = (await readManifests()).find(({ kind }) => kind === 'Deployment');
+    const broken = (from: string, to: string) => {
+      const text = JSON.stringify(deployment);
+      t.ok(text.includes(from), from);
+      return [JSON.parse(text.replace(from, to)) as Manifest];
+    };
+    t.match(await judge(t, broken('readinessProbe', 'readinesProbe')), /readinesProbe/);
+    t.match(await judge(t, broken('"replicas":2', '"replicas":"two"')), /string/);
+    t.match(await judge(t, broken('"replicas":2', '"replicas":2.5')), /replicas/);
+  },
+);

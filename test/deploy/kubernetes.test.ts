@@ -76,13 +76,13 @@ const workloads = [
   { role: 'reconcile', pod: podOf(named('CronJob', 'billing-reconcile')) },
 ];
 
-void t.test('each container has a limit of memory', (t) => {
+void t.test('each container has a memory limit', (t) => {
   for (const { role, pod } of workloads)
     t.match(pod.spec.containers[0].resources.limits.memory, /^(512Mi|1Gi)$/, role);
   t.end();
 });
 
-void t.test('kustomize takes every file but the example of the secrets', async (t) => {
+void t.test('kustomization.yaml lists every file except the example secrets', async (t) => {
   const { resources } = parse(await readFile(new URL('kustomization.yaml', folder), 'utf8')) as {
     resources: string[];
   };
@@ -135,48 +135,51 @@ void t.test('each workload has all variables that it needs, and its secrets as f
   t.end();
 });
 
-void t.test('ports and probes equal those of the image and the daemons', async (t) => {
-  const dockerfile = await readFile(new URL('../../Dockerfile', folder), 'utf8');
-  const [, exposed = ''] = /^EXPOSE (.*)$/m.exec(dockerfile) ?? [];
-  const [http = 0, metrics = 0] = exposed.split(' ').map(Number);
-  for (const daemon of daemons) {
-    const { pod } = workloads.find(({ role }) => role === daemon) as (typeof workloads)[0];
-    const [{ ports = [], env, ...probes }] = pod.spec.containers;
-    t.same(Object.fromEntries(ports.map(({ name, containerPort }) => [name, containerPort])), {
-      metrics,
-      ...(daemon === 'serve' && { http }),
-    });
-    t.equal(probes.readinessProbe?.httpGet.path, '/readyz');
-    for (const probe of [probes.livenessProbe, probes.startupProbe])
-      t.same(probe?.httpGet, { path: '/healthz', port: 'metrics' }, 'Postgres may be away');
-    const delay = Number(env.find(({ name }) => name === 'SHUTDOWN_DELAY')?.value ?? 0);
-    const { periodSeconds = 0, failureThreshold = 0 } = probes.readinessProbe ?? {};
-    if (daemon === 'serve') {
-      t.equal(probes.readinessProbe?.httpGet.port, 'http');
-      t.equal(delay, periodSeconds * failureThreshold + 5, 'as docs/configuration.md has it');
+void t.test(
+  'ports and probes in the manifests equal those of the image and the daemons',
+  async (t) => {
+    const dockerfile = await readFile(new URL('../../Dockerfile', folder), 'utf8');
+    const [, exposed = ''] = /^EXPOSE (.*)$/m.exec(dockerfile) ?? [];
+    const [http = 0, metrics = 0] = exposed.split(' ').map(Number);
+    for (const daemon of daemons) {
+      const { pod } = workloads.find(({ role }) => role === daemon) as (typeof workloads)[0];
+      const [{ ports = [], env, ...probes }] = pod.spec.containers;
+      t.same(Object.fromEntries(ports.map(({ name, containerPort }) => [name, containerPort])), {
+        metrics,
+        ...(daemon === 'serve' && { http }),
+      });
+      t.equal(probes.readinessProbe?.httpGet.path, '/readyz');
+      for (const probe of [probes.livenessProbe, probes.startupProbe])
+        t.same(probe?.httpGet, { path: '/healthz', port: 'metrics' }, 'Postgres may be away');
+      const delay = Number(env.find(({ name }) => name === 'SHUTDOWN_DELAY')?.value ?? 0);
+      const { periodSeconds = 0, failureThreshold = 0 } = probes.readinessProbe ?? {};
+      if (daemon === 'serve') {
+        t.equal(probes.readinessProbe?.httpGet.port, 'http');
+        t.equal(delay, periodSeconds * failureThreshold + 5, 'as docs/configuration.md has it');
+      }
+      t.ok((pod.spec.terminationGracePeriodSeconds ?? 0) >= delay + 15);
+      t.same(named('PodDisruptionBudget', `billing-${daemon}`).spec, {
+        minAvailable: 1,
+        selector: { matchLabels: pod.metadata.labels },
+      });
+      const deployment = named('Deployment', `billing-${daemon}`);
+      t.same(deployment.spec.selector, { matchLabels: pod.metadata.labels });
+      t.equal(deployment.spec.replicas, 2);
     }
-    t.ok((pod.spec.terminationGracePeriodSeconds ?? 0) >= delay + 15);
-    t.same(named('PodDisruptionBudget', `billing-${daemon}`).spec, {
-      minAvailable: 1,
-      selector: { matchLabels: pod.metadata.labels },
-    });
-    const deployment = named('Deployment', `billing-${daemon}`);
-    t.same(deployment.spec.selector, { matchLabels: pod.metadata.labels });
-    t.equal(deployment.spec.replicas, 2);
-  }
-  const api = named('Service', 'billing-serve').spec;
-  t.same(api.selector, { app: 'billing', daemon: 'serve' });
-  t.same(api.ports, [{ name: 'http', port: 80, targetPort: 'http' }]);
-  const scraped = named('Service', 'billing-metrics');
-  const monitor = named('ServiceMonitor', 'billing').spec;
-  t.same(monitor.selector, { matchLabels: { scrape: scraped.metadata.labels?.scrape } });
-  t.same(
-    monitor.endpoints?.map(({ port }) => port),
-    scraped.spec.ports?.map(({ name }) => name),
-  );
-});
+    const api = named('Service', 'billing-serve').spec;
+    t.same(api.selector, { app: 'billing', daemon: 'serve' });
+    t.same(api.ports, [{ name: 'http', port: 80, targetPort: 'http' }]);
+    const scraped = named('Service', 'billing-metrics');
+    const monitor = named('ServiceMonitor', 'billing').spec;
+    t.same(monitor.selector, { matchLabels: { scrape: scraped.metadata.labels?.scrape } });
+    t.same(
+      monitor.endpoints?.map(({ port }) => port),
+      scraped.spec.ports?.map(({ name }) => name),
+    );
+  },
+);
 
-void t.test('every pod runs as an unprivileged user, of one image', (t) => {
+void t.test('every pod runs the same image as an unprivileged user', (t) => {
   for (const { role, pod } of workloads) {
     const [container] = pod.spec.containers;
     t.match(pod.spec.securityContext, { runAsNonRoot: true, runAsUser: 1000 }, role);

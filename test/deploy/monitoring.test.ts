@@ -135,7 +135,7 @@ async function scrape(t: Test): Promise<Sample[]> {
 }
 
 void t.test(
-  'every selector of a rule or a panel picks samples that the daemons have, and every label is one of theirs',
+  'every selector in rules and panels matches metrics and labels that the daemons export',
   async (t) => {
     const exported = Object.entries(EXPORTED).map(([metric, labels]) => ({ metric, labels }));
     const samples = [...(await scrape(t)), ...withPayments, ...exported];
@@ -174,7 +174,7 @@ void t.test(
   },
 );
 
-void t.test('selectors of an expression are parsed into names, matchers and labels', (t) => {
+void t.test('selectors of a PromQL expression are parsed into names, matchers and labels', (t) => {
   const expr =
     'max by (le, a) (rate(x{b=~"(c|d)}",e!="f"}[5m])) * 60 > 0.5 and on (g) y offset 5m or topk(3, z)';
   t.same(readExpression(expr), {
@@ -241,7 +241,7 @@ void t.test('every alert has a severity, a description and a link to the runbook
 });
 
 void t.test(
-  'panels of the dashboard have names and places of their own, and their queries use the chosen data source',
+  'Grafana panels have titles, do not overlap, and query the selected data source',
   async (t) => {
     t.equal(new Set(panels.map(({ id }) => id)).size, panels.length);
     const taken = new Set<string>();
@@ -263,10 +263,13 @@ void t.test(
   },
 );
 
-void t.test('links to the runbook are absolute: Prometheus is given where docs/ is', async (t) => {
-  const { global, rule_files } = parse(
-    await readFile(new URL('prometheus/prometheus.yaml', deploy), 'utf8'),
-  ) as { global: { external_labels: { docs: string } }; rule_files: string[] };
-  t.match(global.external_labels.docs, /^https:\/\/.*[^/]$/);
-  t.same(rule_files, RULE_FILES);
-});
+void t.test(
+  'alert links to the runbook are absolute, with the docs URL from Prometheus’s external labels',
+  async (t) => {
+    const { global, rule_files } = parse(
+      await readFile(new URL('prometheus/prometheus.yaml', deploy), 'utf8'),
+    ) as { global: { external_labels: { docs: string } }; rule_files: string[] };
+    t.match(global.external_labels.docs, /^https:\/\/.*[^/]$/);
+    t.same(rule_files, RULE_FILES);
+  },
+);

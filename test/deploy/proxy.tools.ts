@@ -329,7 +329,7 @@ for (const [program, ...own] of [
   ['caddy', 'Caddyfile', configureCaddy],
 ] as const)
   void t.test(
-    `${program} works in front of two processes, configured as in deploy/proxy/${own[0]}`,
+    `${program} with deploy/proxy/${own[0]} balances requests between two serve processes`,
     async (t) => {
       const served = await startServe(t, { TRUST_PROXY: '127.0.0.1' });
       const second = start(t, ['serve'], { ...served.env, PORT: '0' });

@@ -20,7 +20,7 @@ const valuesOf = (text: string, key: string) =>
     .filter((line) => line.startsWith(`${key}=`))
     .map((line) => line.slice(key.length + 1));
 
-void t.test('each daemon has a unit, and the unit of migrations is enabled by itself', (t) => {
+void t.test('each daemon has a systemd unit, and the migration unit is enabled separately', (t) => {
   for (const daemon of ['serve', 'keeper', 'dispatch']) {
     const text = units.get(`billing-${daemon}.service`) ?? '';
     t.match(valuesOf(text, 'ExecStart').join(), new RegExp(`bin/billing\\.js ${daemon}$`));
@@ -42,25 +42,22 @@ void t.test('each daemon has a unit, and the unit of migrations is enabled by it
   t.end();
 });
 
-void t.test(
-  'a timer compares the books with the chain every day, and makes up for missed days',
-  async (t) => {
-    t.same(
-      files.filter((name) => name.endsWith('.timer')),
-      ['billing-reconcile.timer'],
-    );
-    const timer = await readFile(new URL('billing-reconcile.timer', folder), 'utf8');
-    for (const line of ['OnCalendar=daily', 'Persistent=yes', 'WantedBy=timers.target'])
-      t.ok(settings(timer).includes(line), line);
-    const unit = units.get('billing-reconcile.service') ?? '';
-    t.match(unit, /^Type=oneshot$/m);
-    // Without --repair: its role can only read.
-    t.match(valuesOf(unit, 'ExecStart').join(), /bin\/billing\.js reconcile$/);
-    t.match(valuesOf(unit, 'LoadCredential').join(), 'credentials/reconcile_database_url');
-  },
-);
+void t.test('a systemd timer runs reconcile daily and catches up on missed runs', async (t) => {
+  t.same(
+    files.filter((name) => name.endsWith('.timer')),
+    ['billing-reconcile.timer'],
+  );
+  const timer = await readFile(new URL('billing-reconcile.timer', folder), 'utf8');
+  for (const line of ['OnCalendar=daily', 'Persistent=yes', 'WantedBy=timers.target'])
+    t.ok(settings(timer).includes(line), line);
+  const unit = units.get('billing-reconcile.service') ?? '';
+  t.match(unit, /^Type=oneshot$/m);
+  // Without --repair: its role can only read.
+  t.match(valuesOf(unit, 'ExecStart').join(), /bin\/billing\.js reconcile$/);
+  t.match(valuesOf(unit, 'LoadCredential').join(), 'credentials/reconcile_database_url');
+});
 
-void t.test('every unit has limits of memory and of tasks', (t) => {
+void t.test('every systemd unit has a memory limit and a task limit', (t) => {
   for (const [name, text] of units) {
     t.match(valuesOf(text, 'MemoryMax'), [/^(512M|1G)$/], name);
     t.same(valuesOf(text, 'TasksMax'), ['64'], name);
@@ -68,7 +65,7 @@ void t.test('every unit has limits of memory and of tasks', (t) => {
   t.end();
 });
 
-void t.test('every unit is hardened, and all in the same way', (t) => {
+void t.test('every systemd unit has the same hardening options', (t) => {
   const hardening = (text: string) =>
     text.slice(text.indexOf('# The same in every unit'), text.indexOf('\n[Install]')).trim();
   const [first = ''] = [...units.values()].map(hardening);
@@ -85,7 +82,7 @@ void t.test('every unit is hardened, and all in the same way', (t) => {
 });
 
 void t.test(
-  'a unit is given the credentials of its daemon, and no secret by its environment',
+  'a unit gets its daemon’s secrets as systemd credentials, never as environment variables',
   (t) => {
     for (const [name, text] of units) {
       const role = /^billing-(\w+)/.exec(name)?.[1];
@@ -118,7 +115,7 @@ void t.test(
 );
 
 void t.test(
-  "each daemon has a metrics port of its own, which Prometheus scrapes and the runbook's commands name",
+  'each daemon has its own metrics port, used in the Prometheus configuration and the runbook',
   async (t) => {
     const portOf = (unit: string) =>
       valuesOf(units.get(`${unit}.service`) ?? '', 'Environment')
@@ -139,7 +136,7 @@ void t.test(
 );
 
 void t.test(
-  'the environment file names only known variables, and daemons ask for the two left to the operator',
+  'the environment file has only known variables, and daemons require the two that it leaves empty',
   async (t) => {
     const text = await readFile(new URL('billing.env', folder), 'utf8');
     const known = new Set(describeVariables().map(({ name }) => name));
@@ -162,7 +159,7 @@ void t.test(
   },
 );
 
-void t.test("only the unit of migrations has the owner's credentials", (t) => {
+void t.test("only the migration unit has the database owner's credentials", (t) => {
   for (const [name, text] of units)
     t.equal(
       valuesOf(text, 'LoadCredential').some((value) => /\/credentials\/database_url$/.test(value)),

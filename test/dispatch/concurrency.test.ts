@@ -43,7 +43,7 @@ function fill(concurrency: Concurrency): Place[] {
 }
 
 void t.test(
-  'slow and failing endpoints leave two places of their half to new endpoints',
+  'slow and failing endpoints use at most half of the requests in flight, less two for new endpoints',
   async (t) => {
     for (const [total, slow] of [
       [200, 98],
@@ -66,18 +66,21 @@ void t.test(
   },
 );
 
-void t.test('new endpoints use only the half that slow ones leave free', async (t) => {
-  const concurrency = concurrencyOf({ total: 20 });
-  endpoint(concurrency, 'new', 'new');
-  const places = fill(concurrency);
-  t.equal(places.length, 10);
-  endpoint(concurrency, 'slow', 'slow');
-  t.equal(fill(concurrency).length, 1, 'one slow request may always start');
-  endpoint(concurrency, 'fast', 'fast');
-  t.equal(fill(concurrency).length, 9);
-});
+void t.test(
+  'new endpoints use at most the half of the requests in flight that slow endpoints leave free',
+  async (t) => {
+    const concurrency = concurrencyOf({ total: 20 });
+    endpoint(concurrency, 'new', 'new');
+    const places = fill(concurrency);
+    t.equal(places.length, 10);
+    endpoint(concurrency, 'slow', 'slow');
+    t.equal(fill(concurrency).length, 1, 'one slow request may always start');
+    endpoint(concurrency, 'fast', 'fast');
+    t.equal(fill(concurrency).length, 9);
+  },
+);
 
-void t.test('the first response of an endpoint decides its share of the places', async (t) => {
+void t.test('the first response classifies a new endpoint as fast, slow or failing', async (t) => {
   const concurrency = concurrencyOf({ total: 8 });
   for (const [isGood, ms, pace] of [
     [true, 5, 'fast'],
@@ -97,66 +100,72 @@ void t.test('the first response of an endpoint decides its share of the places',
     t.ok(concurrency.free(pace) > 0, 'every place is given back');
 });
 
-void t.test('a new endpoint is delivered to while slow ones hold all their places', async (t) => {
-  const database = await testDatabase(t);
-  const { sql } = database;
-  const held: ServerResponse[] = [];
-  let holds = false;
-  // Slow at the first request, and without an answer at the others.
-  const slow = await startReceiver(t, (response) => {
-    if (holds) held.push(response);
-    else setTimeout(() => response.writeHead(200).end(), 600);
-  });
-  const quick = await startReceiver(t);
-  const [first, second, other] = [
-    await seedApp(sql, slow.url),
-    await seedApp(sql, slow.url),
-    await seedApp(sql, quick.url),
-  ];
-  const measured = [
-    ...(await queueDeliveries(sql, first, 1)),
-    ...(await queueDeliveries(sql, second, 1)),
-  ];
-  await runDispatcher(t, database, { env: { WEBHOOK_CONCURRENCY: '8' } });
-  for (const id of measured) await attempted(sql, id);
-  holds = true;
-  await queueDeliveries(sql, first, 20);
-  await queueDeliveries(sql, second, 20);
-  await until(() => held.length >= 2);
-  await queueDeliveries(sql, other, 1);
-  await quick.got(1);
-  // On a slow machine a held request may have ended at its timeout by then.
-  const [row] = await sql<{ count: number }[]>`
+void t.test(
+  'a new endpoint gets deliveries while slow endpoints use all requests in flight allowed to them',
+  async (t) => {
+    const database = await testDatabase(t);
+    const { sql } = database;
+    const held: ServerResponse[] = [];
+    let holds = false;
+    // Slow at the first request, and without an answer at the others.
+    const slow = await startReceiver(t, (response) => {
+      if (holds) held.push(response);
+      else setTimeout(() => response.writeHead(200).end(), 600);
+    });
+    const quick = await startReceiver(t);
+    const [first, second, other] = [
+      await seedApp(sql, slow.url),
+      await seedApp(sql, slow.url),
+      await seedApp(sql, quick.url),
+    ];
+    const measured = [
+      ...(await queueDeliveries(sql, first, 1)),
+      ...(await queueDeliveries(sql, second, 1)),
+    ];
+    await runDispatcher(t, database, { env: { WEBHOOK_CONCURRENCY: '8' } });
+    for (const id of measured) await attempted(sql, id);
+    holds = true;
+    await queueDeliveries(sql, first, 20);
+    await queueDeliveries(sql, second, 20);
+    await until(() => held.length >= 2);
+    await queueDeliveries(sql, other, 1);
+    await quick.got(1);
+    // On a slow machine a held request may have ended at its timeout by then.
+    const [row] = await sql<{ count: number }[]>`
     select count(*)::int from delivery_attempts where http_status is not null`;
-  t.ok(row!.count <= 3, 'while no held request is answered');
-});
+    t.ok(row!.count <= 3, 'while no held request is answered');
+  },
+);
 
-void t.test('the endpoints of a host share its places, and other hosts do not wait', async (t) => {
-  let share = 1000;
-  const concurrency = concurrencyOf({ total: 100, share: () => share, perHostOfAll: 6 });
-  const hosts = new Hosts();
-  for (const name of ['a', 'b', 'c', 'd'])
-    endpoint(concurrency, 'fast', name, hosts.get('victim.test'));
-  const places = fill(concurrency);
-  t.equal(places.length, 6);
-  t.equal(new Set(places.map(({ queue }) => queue.endpointId)).size, 4, 'in turns');
-  const own = endpoint(concurrency, 'fast', 'own', hosts.get('shop.test'));
-  own.window = 10;
-  t.equal(fill(concurrency).length, 6, 'another host has places of its own');
-  concurrency.give(places[0]!, true, 1);
-  t.same(
-    fill(concurrency).map(({ host }) => host?.name),
-    ['victim.test'],
-    'a place that is given back is taken',
-  );
-  share = 500;
-  for (const place of places.slice(1, 3)) concurrency.give(place, true, 1);
-  t.equal(fill(concurrency).length, 0, 'half of the dispatchers’ share is half of the places');
-  for (const place of places.slice(3, 5)) concurrency.give(place, true, 1);
-  t.equal(fill(concurrency).length, 1);
-  hosts.forget();
-  t.equal(hosts.get('victim.test').inFlight, 3, 'a host with requests in flight is kept');
-});
+void t.test(
+  'the endpoints of a host share its limit of requests in flight, and other hosts do not wait',
+  async (t) => {
+    let share = 1000;
+    const concurrency = concurrencyOf({ total: 100, share: () => share, perHostOfAll: 6 });
+    const hosts = new Hosts();
+    for (const name of ['a', 'b', 'c', 'd'])
+      endpoint(concurrency, 'fast', name, hosts.get('victim.test'));
+    const places = fill(concurrency);
+    t.equal(places.length, 6);
+    t.equal(new Set(places.map(({ queue }) => queue.endpointId)).size, 4, 'in turns');
+    const own = endpoint(concurrency, 'fast', 'own', hosts.get('shop.test'));
+    own.window = 10;
+    t.equal(fill(concurrency).length, 6, 'another host has places of its own');
+    concurrency.give(places[0]!, true, 1);
+    t.same(
+      fill(concurrency).map(({ host }) => host?.name),
+      ['victim.test'],
+      'a place that is given back is taken',
+    );
+    share = 500;
+    for (const place of places.slice(1, 3)) concurrency.give(place, true, 1);
+    t.equal(fill(concurrency).length, 0, 'half of the dispatchers’ share is half of the places');
+    for (const place of places.slice(3, 5)) concurrency.give(place, true, 1);
+    t.equal(fill(concurrency).length, 1);
+    hosts.forget();
+    t.equal(hosts.get('victim.test').inFlight, 3, 'a host with requests in flight is kept');
+  },
+);
 
 void t.test('requests to one host are limited over all its endpoints', async (t) => {
   const database = await testDatabase(t);

@@ -118,7 +118,7 @@ void t.test(
 );
 
 void t.test(
-  'a delivery that is due in twelve hours is signed when it is sent, not when it was queued',
+  'a delivery that waits for twelve hours is signed with the time of sending, not of queueing',
   async (t) => {
     const database = await testDatabase(t);
     const { sql } = database;
@@ -134,7 +134,7 @@ void t.test(
 );
 
 void t.test(
-  'a delivery that is read ahead is signed when it is sent, not when it was queued',
+  'a prefetched delivery is signed with the time of sending, not of queueing',
   async (t) => {
     const database = await testDatabase(t);
     const { sql } = database;
@@ -201,34 +201,37 @@ void t.test('a 410 fails the delivery immediately; Retry-After on 503 is respect
   );
 });
 
-void t.test('an answer of any bytes is stored; a reset is one request and one row', async (t) => {
-  const database = await testDatabase(t);
-  const { sql } = database;
-  const bytes = Buffer.from([0, 0xff, 0xc3, 0x28, 0x22, 0x7d, 0x5c, 0]);
-  const odd = await startReceiver(t, (response) => response.writeHead(500).end(bytes));
-  const empty = await startReceiver(t, status(204));
-  const resets = await startReceiver(t, (_response, _received, request) =>
-    request.socket.resetAndDestroy(),
-  );
-  const receivers = [odd, empty, resets];
-  const ids: string[] = [];
-  for (const { url } of receivers)
-    ids.push(...(await queueDeliveries(sql, await seedApp(sql, url), 1)));
-  await runDispatcher(t, database);
-  const [first = '', second = '', third = ''] = ids;
-  for (const id of ids) await attempted(sql, id);
-  t.match(await attemptsOf(sql, first), [{ httpStatus: 500, error: null, response: bytes }]);
-  t.match(await attemptsOf(sql, second), [
-    { httpStatus: 204, error: null, response: Buffer.alloc(0) },
-  ]);
-  t.match(await attemptsOf(sql, third), [
-    { httpStatus: null, error: 'reset', response: null, address: '127.0.0.1' },
-  ]);
-  t.same(
-    receivers.map(({ requests }) => requests.length),
-    [1, 1, 1],
-  );
-});
+void t.test(
+  'a response of any bytes is stored; a connection reset is logged as one attempt and not repeated',
+  async (t) => {
+    const database = await testDatabase(t);
+    const { sql } = database;
+    const bytes = Buffer.from([0, 0xff, 0xc3, 0x28, 0x22, 0x7d, 0x5c, 0]);
+    const odd = await startReceiver(t, (response) => response.writeHead(500).end(bytes));
+    const empty = await startReceiver(t, status(204));
+    const resets = await startReceiver(t, (_response, _received, request) =>
+      request.socket.resetAndDestroy(),
+    );
+    const receivers = [odd, empty, resets];
+    const ids: string[] = [];
+    for (const { url } of receivers)
+      ids.push(...(await queueDeliveries(sql, await seedApp(sql, url), 1)));
+    await runDispatcher(t, database);
+    const [first = '', second = '', third = ''] = ids;
+    for (const id of ids) await attempted(sql, id);
+    t.match(await attemptsOf(sql, first), [{ httpStatus: 500, error: null, response: bytes }]);
+    t.match(await attemptsOf(sql, second), [
+      { httpStatus: 204, error: null, response: Buffer.alloc(0) },
+    ]);
+    t.match(await attemptsOf(sql, third), [
+      { httpStatus: null, error: 'reset', response: null, address: '127.0.0.1' },
+    ]);
+    t.same(
+      receivers.map(({ requests }) => requests.length),
+      [1, 1, 1],
+    );
+  },
+);
 
 void t.test(
   'pending deliveries of a deleted endpoint are cancelled without a request',
@@ -276,7 +279,7 @@ void t.test('a notification wakes the dispatcher; without one it polls', async (
 });
 
 void t.test(
-  'a secret that no key opens is not counted as an attempt of the endpoint',
+  'if an endpoint’s secret cannot be decrypted, nothing is sent and no attempt is counted',
   async (t) => {
     const database = await testDatabase(t);
     const { sql } = database;
@@ -323,7 +326,7 @@ void t.test('metrics count attempts by outcome, durations and due deliveries', a
 });
 
 void t.test(
-  'deliveries to an endpoint with an undecipherable previous secret are signed with the new one',
+  'if the previous secret cannot be decrypted, deliveries are signed with the new secret alone',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const receiver = await startReceiver(t);

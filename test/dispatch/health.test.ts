@@ -13,41 +13,44 @@ import { attempted, queueDeliveries, runDispatcher, seedApp, until } from '../fi
 
 const MINUTE = 60_000;
 
-void t.test('requests of a dispatcher show in the endpoint’s health within seconds', async (t) => {
-  const database = await testDatabase(t);
-  const { sql } = database;
-  let answer = 503;
-  const receiver = await startReceiver(t, (response) => response.writeHead(answer).end());
-  const app = await seedApp(sql, receiver.url);
-  const health = async () => (await findEndpoint(sql, app.endpointId))!;
-  t.match(await health(), {
-    failingSince: null,
-    lastSuccessAt: null,
-    lastError: null,
-    successRate: null,
-  });
-  const dispatcher = await runDispatcher(t, database);
-  const [first = ''] = await queueDeliveries(sql, app, 1);
-  await attempted(sql, first);
-  await until(async () => (await health()).failingSince !== null);
-  const failing = await health();
-  t.match(failing, { lastSuccessAt: null, lastError: 'HTTP 503', successRate: 0 });
-  t.same(failing.failingSince, failing.lastErrorAt);
-  answer = 200;
-  await queueDeliveries(sql, app, 3);
-  await until(async () => (await health()).successRate === 0.75);
-  t.match(await health(), {
-    failingSince: null,
-    lastSuccessAt: Date,
-    lastError: 'HTTP 503',
-    lastErrorAt: failing.lastErrorAt,
-  });
-  answer = 410;
-  const [gone = ''] = await queueDeliveries(sql, app, 1);
-  await attempted(sql, gone);
-  await dispatcher.stop();
-  t.match(await health(), { lastError: 'HTTP 410', failingSince: Date }, 'written at the stop');
-});
+void t.test(
+  'a dispatcher’s requests change the endpoint’s recorded health within seconds',
+  async (t) => {
+    const database = await testDatabase(t);
+    const { sql } = database;
+    let answer = 503;
+    const receiver = await startReceiver(t, (response) => response.writeHead(answer).end());
+    const app = await seedApp(sql, receiver.url);
+    const health = async () => (await findEndpoint(sql, app.endpointId))!;
+    t.match(await health(), {
+      failingSince: null,
+      lastSuccessAt: null,
+      lastError: null,
+      successRate: null,
+    });
+    const dispatcher = await runDispatcher(t, database);
+    const [first = ''] = await queueDeliveries(sql, app, 1);
+    await attempted(sql, first);
+    await until(async () => (await health()).failingSince !== null);
+    const failing = await health();
+    t.match(failing, { lastSuccessAt: null, lastError: 'HTTP 503', successRate: 0 });
+    t.same(failing.failingSince, failing.lastErrorAt);
+    answer = 200;
+    await queueDeliveries(sql, app, 3);
+    await until(async () => (await health()).successRate === 0.75);
+    t.match(await health(), {
+      failingSince: null,
+      lastSuccessAt: Date,
+      lastError: 'HTTP 503',
+      lastErrorAt: failing.lastErrorAt,
+    });
+    answer = 410;
+    const [gone = ''] = await queueDeliveries(sql, app, 1);
+    await attempted(sql, gone);
+    await dispatcher.stop();
+    t.match(await health(), { lastError: 'HTTP 410', failingSince: Date }, 'written at the stop');
+  },
+);
 
 void t.test('the health sums of several dispatchers, written in any order, add up', async (t) => {
   const { sql, url } = await testDatabase(t);
@@ -99,24 +102,27 @@ void t.test('the health sums of several dispatchers, written in any order, add u
   t.same(await sql`select 1 from endpoint_hours`, []);
 });
 
-void t.test('two dispatchers that write the same endpoints do not deadlock', async (t) => {
-  const { sql, url } = await testDatabase(t);
-  const own = connect(asRole(url, 'dispatch'), { max: 8, name: 'billing test' });
-  t.teardown(() => own.end());
-  const apps = await Promise.all(
-    Array.from({ length: 20 }, (_, n) => seedApp(sql, `https://tea.example/${n}`)),
-  );
-  const sums = apps.map(({ endpointId }) => ({
-    endpointId,
-    succeeded: 1,
-    failed: 0,
-    lastSuccessAt: Date.now(),
-    lastFailureAt: null,
-    failingSince: null,
-    lastError: null,
-  }));
-  await Promise.all(
-    Array.from({ length: 40 }, (_, n) => addHealth(own, n % 2 === 0 ? sums : sums.toReversed())),
-  );
-  t.match(await sql`select sum(succeeded)::int as count from endpoint_hours`, [{ count: 800 }]);
-});
+void t.test(
+  'two dispatchers that write the health of the same endpoints do not deadlock',
+  async (t) => {
+    const { sql, url } = await testDatabase(t);
+    const own = connect(asRole(url, 'dispatch'), { max: 8, name: 'billing test' });
+    t.teardown(() => own.end());
+    const apps = await Promise.all(
+      Array.from({ length: 20 }, (_, n) => seedApp(sql, `https://tea.example/${n}`)),
+    );
+    const sums = apps.map(({ endpointId }) => ({
+      endpointId,
+      succeeded: 1,
+      failed: 0,
+      lastSuccessAt: Date.now(),
+      lastFailureAt: null,
+      failingSince: null,
+      lastError: null,
+    }));
+    await Promise.all(
+      Array.from({ length: 40 }, (_, n) => addHealth(own, n % 2 === 0 ? sums : sums.toReversed())),
+    );
+    t.match(await sql`select sum(succeeded)::int as count from endpoint_hours`, [{ count: 800 }]);
+  },
+);

@@ -79,7 +79,7 @@ const unfolded = (raw: string) =>
 const block = (sql: Sql, reason: string | null) =>
   sql`update plans set collection_blocked_reason = ${reason}, status = 'active', chain_created_at = now()`;
 
-void t.test('each failure causes one e-mail, with a link that ends the e-mails', async (t) => {
+void t.test('each failure causes one e-mail, and its unsubscribe link works', async (t) => {
   const { sql, appId, other, plan, smtp, start, api, post } = await scene(t);
   const endpoint = await addEndpoint(sql, appId, 60);
   await addEndpoint(sql, other.appId, 60);
@@ -147,79 +147,88 @@ void t.test('each failure causes one e-mail, with a link that ends the e-mails',
   t.equal(await queueMails(sql), 1, 'until its owner allows it again');
 });
 
-void t.test('an address gets nothing but a confirmation before its link was opened', async (t) => {
-  const { api, sql, appId, smtp, start, mine, post } = await scene(t, { isConfirmed: false });
-  await sql`update apps set name = 'WARNING: your account'`;
-  await api.call('PATCH', '/merchant/profile', { token: mine.key, body: { name: 'Your bank' } });
-  await addEndpoint(sql, appId, 60);
-  start();
-  await smtp.until(() => smtp.messages.length === 1);
-  const [{ raw } = { raw: '' }] = smtp.messages;
-  t.match(raw, /Subject: Confirm your e-mail address/);
-  t.notMatch(unfolded(raw), /WARNING|Your bank|Coffee/, 'fixed words');
-  const path = linkIn(raw, 'confirm');
-  const page = await api.app.inject({ method: 'GET', url: path });
-  t.match(page.body, /Send them to me/);
-  const confirmed = async () =>
-    (await api.call('GET', '/merchant/profile', { token: mine.key })).body.data.emailConfirmed;
-  t.equal(await confirmed(), false, 'a mail server that opens the link confirms nothing');
-  t.match((await post(path)).body, /is confirmed/);
-  t.equal(await confirmed(), true);
-  await smtp.until(() => smtp.messages.length === 2);
-  t.match(
-    unfolded(smtp.messages[1]!.raw),
-    /Subject: Your webhook fails: "WARNING/,
-    'what lasts is told then',
-  );
-  t.equal((await post(path.replace(/.{4}$/, '0000'))).statusCode, 404);
-});
+void t.test(
+  'an e-mail address gets only a confirmation until the link in it is opened',
+  async (t) => {
+    const { api, sql, appId, smtp, start, mine, post } = await scene(t, { isConfirmed: false });
+    await sql`update apps set name = 'WARNING: your account'`;
+    await api.call('PATCH', '/merchant/profile', { token: mine.key, body: { name: 'Your bank' } });
+    await addEndpoint(sql, appId, 60);
+    start();
+    await smtp.until(() => smtp.messages.length === 1);
+    const [{ raw } = { raw: '' }] = smtp.messages;
+    t.match(raw, /Subject: Confirm your e-mail address/);
+    t.notMatch(unfolded(raw), /WARNING|Your bank|Coffee/, 'fixed words');
+    const path = linkIn(raw, 'confirm');
+    const page = await api.app.inject({ method: 'GET', url: path });
+    t.match(page.body, /Send them to me/);
+    const confirmed = async () =>
+      (await api.call('GET', '/merchant/profile', { token: mine.key })).body.data.emailConfirmed;
+    t.equal(await confirmed(), false, 'a mail server that opens the link confirms nothing');
+    t.match((await post(path)).body, /is confirmed/);
+    t.equal(await confirmed(), true);
+    await smtp.until(() => smtp.messages.length === 2);
+    t.match(
+      unfolded(smtp.messages[1]!.raw),
+      /Subject: Your webhook fails: "WARNING/,
+      'what lasts is told then',
+    );
+    t.equal((await post(path.replace(/.{4}$/, '0000'))).statusCode, 404);
+  },
+);
 
-void t.test('a link confirms the address that it was sent to, of that merchant', async (t) => {
-  const { sql, smtp, start, give, post, other } = await scene(t, { isConfirmed: false });
-  start();
-  await smtp.until(() => smtp.messages.length === 1);
-  const first = linkIn(smtp.messages[0]!.raw, 'confirm');
-  t.equal((await give('victim@example.test')).body.data.emailConfirmed, false);
-  t.equal((await post(first)).statusCode, 404, 'another address was given since');
-  await smtp.until(() => smtp.messages.length === 2);
-  t.equal(smtp.messages[1]?.to, 'victim@example.test');
-  await give(ada);
-  t.equal((await post(first)).statusCode, 404, 'given back, it needs its own link');
-  await smtp.until(() => smtp.messages.length === 3);
-  t.match((await post(linkIn(smtp.messages[2]!.raw, 'confirm'))).body, /is confirmed/);
-  t.equal((await give(ada)).body.data.emailConfirmed, true, 'the same address stays confirmed');
-  t.equal((await give(ada, other)).body.data.emailConfirmed, false, 'not another merchant’s');
-  t.equal((await give('ADA2@example.test')).body.data.emailConfirmed, false);
-  const [row] = await sql<{ count: number }[]>`
+void t.test(
+  'a confirmation link confirms only the address and merchant that it was sent for',
+  async (t) => {
+    const { sql, smtp, start, give, post, other } = await scene(t, { isConfirmed: false });
+    start();
+    await smtp.until(() => smtp.messages.length === 1);
+    const first = linkIn(smtp.messages[0]!.raw, 'confirm');
+    t.equal((await give('victim@example.test')).body.data.emailConfirmed, false);
+    t.equal((await post(first)).statusCode, 404, 'another address was given since');
+    await smtp.until(() => smtp.messages.length === 2);
+    t.equal(smtp.messages[1]?.to, 'victim@example.test');
+    await give(ada);
+    t.equal((await post(first)).statusCode, 404, 'given back, it needs its own link');
+    await smtp.until(() => smtp.messages.length === 3);
+    t.match((await post(linkIn(smtp.messages[2]!.raw, 'confirm'))).body, /is confirmed/);
+    t.equal((await give(ada)).body.data.emailConfirmed, true, 'the same address stays confirmed');
+    t.equal((await give(ada, other)).body.data.emailConfirmed, false, 'not another merchant’s');
+    t.equal((await give('ADA2@example.test')).body.data.emailConfirmed, false);
+    const [row] = await sql<{ count: number }[]>`
     select count(*)::int from merchants where email_confirmed_at is not null`;
-  t.equal(row?.count, 0);
-});
+    t.equal(row?.count, 0);
+  },
+);
 
-void t.test('an address gets at most three confirmations a day, whoever enters it', async (t) => {
-  const { api, sql, smtp, start, give, post, other } = await scene(t, { isConfirmed: false });
-  const own = connect(asRole(api.databaseUrl, 'dispatch'), { max: 2, name: 'billing test' });
-  t.teardown(() => own.end());
-  const strangers = await Promise.all(Array.from({ length: 6 }, () => api.merchant()));
-  const spellings = ['ADA@example.test', 'ada+1@example.test', 'Ada+shop@Example.test'];
-  for (const [n, stranger] of strangers.entries()) await give(spellings[n % 3]!, stranger);
-  const counts = await Promise.all([queueConfirmations(own), queueConfirmations(own)]);
-  t.same(counts.sort(), [0, 3], 'two dispatchers at once');
-  t.equal(await queueConfirmations(own), 0);
-  await give('bob@example.test', other);
-  t.equal(await queueConfirmations(own), 1, 'another address is not concerned');
-  await sql`update mails set created_at = created_at - interval '25 hours'`;
-  await sql`update merchants set email_given_at = email_given_at - interval '26 hours'`;
-  t.equal(await queueConfirmations(own), 3, 'others on the next day');
+void t.test(
+  'an address gets at most three confirmations a day, from all merchants together',
+  async (t) => {
+    const { api, sql, smtp, start, give, post, other } = await scene(t, { isConfirmed: false });
+    const own = connect(asRole(api.databaseUrl, 'dispatch'), { max: 2, name: 'billing test' });
+    t.teardown(() => own.end());
+    const strangers = await Promise.all(Array.from({ length: 6 }, () => api.merchant()));
+    const spellings = ['ADA@example.test', 'ada+1@example.test', 'Ada+shop@Example.test'];
+    for (const [n, stranger] of strangers.entries()) await give(spellings[n % 3]!, stranger);
+    const counts = await Promise.all([queueConfirmations(own), queueConfirmations(own)]);
+    t.same(counts.sort(), [0, 3], 'two dispatchers at once');
+    t.equal(await queueConfirmations(own), 0);
+    await give('bob@example.test', other);
+    t.equal(await queueConfirmations(own), 1, 'another address is not concerned');
+    await sql`update mails set created_at = created_at - interval '25 hours'`;
+    await sql`update merchants set email_given_at = email_given_at - interval '26 hours'`;
+    t.equal(await queueConfirmations(own), 3, 'others on the next day');
 
-  const loop = start();
-  await smtp.until(() => smtp.messages.length === 7);
-  const raw = smtp.messages.find(({ to }) => to !== 'bob@example.test')?.raw ?? '';
-  await post(linkIn(raw, 'unsubscribe'));
-  await loop.stop();
-  await sql`update mails set created_at = created_at - interval '25 hours', open = false`;
-  await give('carol@example.test', strangers[1]);
-  t.equal(await queueConfirmations(own), 2, 'bob again and carol: none to who unsubscribed');
-});
+    const loop = start();
+    await smtp.until(() => smtp.messages.length === 7);
+    const raw = smtp.messages.find(({ to }) => to !== 'bob@example.test')?.raw ?? '';
+    await post(linkIn(raw, 'unsubscribe'));
+    await loop.stop();
+    await sql`update mails set created_at = created_at - interval '25 hours', open = false`;
+    await give('carol@example.test', strangers[1]);
+    t.equal(await queueConfirmations(own), 2, 'bob again and carol: none to who unsubscribed');
+  },
+);
 
 void t.test('a suspended merchant’s address gets no confirmation', async (t) => {
   const { sql, mine } = await scene(t, { isConfirmed: false });
@@ -236,36 +245,39 @@ void t.test('setting the same address again sends another confirmation', async (
   t.equal(await queueConfirmations(sql), 1);
 });
 
-void t.test('an e-mail is retried, and given up if its address is refused', async (t) => {
-  const { sql, appId, smtp, start } = await scene(t);
-  await addEndpoint(sql, appId, 60);
-  smtp.answer = () => '451 later';
-  start();
-  await smtp.until(() => smtp.asked === 2);
-  const state = async () =>
-    (
-      await sql<{ state: string; attempts: number; later: boolean; error: string | null }[]>`
+void t.test(
+  'an e-mail is retried after an error, and dropped if the mail server refuses the address',
+  async (t) => {
+    const { sql, appId, smtp, start } = await scene(t);
+    await addEndpoint(sql, appId, 60);
+    smtp.answer = () => '451 later';
+    start();
+    await smtp.until(() => smtp.asked === 2);
+    const state = async () =>
+      (
+        await sql<{ state: string; attempts: number; later: boolean; error: string | null }[]>`
         select state, attempts, due_at > now() as later, error from mails
         where kind <> 'confirm_address'`
-    )[0];
-  const settled = async (holds: (row: Awaited<ReturnType<typeof state>>) => boolean) => {
-    for (let row = await state(); ; row = await state()) if (holds(row)) return row;
-  };
-  t.match(await settled((row) => typeof row?.error === 'string'), {
-    state: 'queued',
-    attempts: 1,
-    later: true,
-    error: /451/,
-  });
-  smtp.answer = () => '550 no such user';
-  await sql`update mails set due_at = now() where kind <> 'confirm_address'`;
-  t.match(await settled((row) => row?.state !== 'queued'), { state: 'failed', attempts: 2 });
-  await sql`
+      )[0];
+    const settled = async (holds: (row: Awaited<ReturnType<typeof state>>) => boolean) => {
+      for (let row = await state(); ; row = await state()) if (holds(row)) return row;
+    };
+    t.match(await settled((row) => typeof row?.error === 'string'), {
+      state: 'queued',
+      attempts: 1,
+      later: true,
+      error: /451/,
+    });
+    smtp.answer = () => '550 no such user';
+    await sql`update mails set due_at = now() where kind <> 'confirm_address'`;
+    t.match(await settled((row) => row?.state !== 'queued'), { state: 'failed', attempts: 2 });
+    await sql`
     update mails set state = 'queued', due_at = now() where kind <> 'confirm_address'`;
-  smtp.answer = () => undefined;
-  t.match(await settled((row) => row?.state === 'sent'), { attempts: 3 });
-  t.equal(smtp.messages.length, 1);
-});
+    smtp.answer = () => undefined;
+    t.match(await settled((row) => row?.state === 'sent'), { attempts: 3 });
+    t.equal(smtp.messages.length, 1);
+  },
+);
 
 void t.test('no e-mail is sent for an endpoint that fails for less than ten minutes', async (t) => {
   const { sql, appId, mine, api } = await scene(t);

@@ -17,7 +17,7 @@ async function filesUnder(folder: string): Promise<string[]> {
     .map((entry) => join(entry.parentPath, entry.name).slice(root.length));
 }
 
-void t.test('every source file that a page names exists', async (t) => {
+void t.test('every source file that the docs name exists', async (t) => {
   const files = (
     await Promise.all(['src', 'test', 'bench', 'scripts', 'docs', 'sql', 'program'].map(filesUnder))
   ).flat();
@@ -37,7 +37,7 @@ void t.test('every source file that a page names exists', async (t) => {
   }
 });
 
-void t.test('the source tree of architecture.md has every folder of src', async (t) => {
+void t.test('the source tree in architecture.md lists every folder of src', async (t) => {
   const text = await read('docs/architecture.md');
   const folders = await readdir(join(root, 'src'), { withFileTypes: true });
   const tree = /## The source\n+```\n([^]*?)```/.exec(text)?.[1] ?? '';
@@ -55,27 +55,30 @@ function diagram(text: string, heading: string): string[] {
   return [...new Set(states)].filter((state) => state !== '[*]').toSorted();
 }
 
-void t.test('the three state machines have the states that Postgres lets a row have', async (t) => {
-  const { sql } = await testDatabase(t);
-  const text = await read('docs/architecture.md');
-  const allowed = async (table: string, column: string) => {
-    const rows = await sql<{ rule: string }[]>`
+void t.test(
+  'the state diagrams in architecture.md have exactly the states that CHECK constraints allow',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const text = await read('docs/architecture.md');
+    const allowed = async (table: string, column: string) => {
+      const rows = await sql<{ rule: string }[]>`
       select pg_get_constraintdef(oid) as rule from pg_constraint where conrelid = ${table}::regclass and contype = 'c'`;
-    const rule = rows.find((row) => row.rule.startsWith(`CHECK ((${column} = ANY (ARRAY[`))?.rule;
-    return [...(rule ?? '').matchAll(/'(\w+)'/g)].map(([, state = '']) => state).toSorted();
-  };
-  t.same(diagram(text, 'A subscription'), await allowed('subscriptions', 'status'));
-  // A payment that is claimed has no attempt yet, and a claimed delivery is a queued one with a
-  // claim.
-  t.same(
-    diagram(text, 'A payment'),
-    ['claimed', ...(await allowed('payment_attempts', 'state'))].toSorted(),
-  );
-  t.same(
-    diagram(text, 'A delivery'),
-    ['claimed', 'queued', ...(await allowed('deliveries', 'status'))].toSorted(),
-  );
-});
+      const rule = rows.find((row) => row.rule.startsWith(`CHECK ((${column} = ANY (ARRAY[`))?.rule;
+      return [...(rule ?? '').matchAll(/'(\w+)'/g)].map(([, state = '']) => state).toSorted();
+    };
+    t.same(diagram(text, 'A subscription'), await allowed('subscriptions', 'status'));
+    // A payment that is claimed has no attempt yet, and a claimed delivery is a queued one with a
+    // claim.
+    t.same(
+      diagram(text, 'A payment'),
+      ['claimed', ...(await allowed('payment_attempts', 'state'))].toSorted(),
+    );
+    t.same(
+      diagram(text, 'A delivery'),
+      ['claimed', 'queued', ...(await allowed('deliveries', 'status'))].toSorted(),
+    );
+  },
+);
 
 void t.test('every import follows the direction that development.md states', async (t) => {
   const text = await read('docs/development.md');
@@ -100,17 +103,20 @@ void t.test('every import follows the direction that development.md states', asy
   }
 });
 
-void t.test('the connections that operators.md lists are those of the code', async (t) => {
-  const words = ['no', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight'];
-  const text = (await read('docs/operators.md')).replaceAll(/\s+/g, ' ');
-  const numberIn = async (file: string, name: string) =>
-    Number(new RegExp(`const ${name} = (\\d+);`).exec(await read(file))?.[1]);
-  const reports = await numberIn('src/db/postgres/reports.ts', 'CONNECTIONS');
-  // And one for claims.
-  const queue = (await numberIn('src/dispatch/dispatcher.ts', 'QUEUE_CONNECTIONS')) + 1;
-  t.ok(
-    text.includes(`\`serve\` ${words[reports]} more for analytics and exports`),
-    String(reports),
-  );
-  t.ok(text.includes(`\`dispatch\` ${words[queue]} more for its queue`), String(queue));
-});
+void t.test(
+  'the number of Postgres connections in operators.md equals that in the code',
+  async (t) => {
+    const words = ['no', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight'];
+    const text = (await read('docs/operators.md')).replaceAll(/\s+/g, ' ');
+    const numberIn = async (file: string, name: string) =>
+      Number(new RegExp(`const ${name} = (\\d+);`).exec(await read(file))?.[1]);
+    const reports = await numberIn('src/db/postgres/reports.ts', 'CONNECTIONS');
+    // And one for claims.
+    const queue = (await numberIn('src/dispatch/dispatcher.ts', 'QUEUE_CONNECTIONS')) + 1;
+    t.ok(
+      text.includes(`\`serve\` ${words[reports]} more for analytics and exports`),
+      String(reports),
+    );
+    t.ok(text.includes(`\`dispatch\` ${words[queue]} more for its queue`), String(queue));
+  },
+);

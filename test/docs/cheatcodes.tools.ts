@@ -6,7 +6,7 @@ import { startTestChain } from '../fixtures/localnet.ts';
 import { blocksOf } from '../fixtures/pages.ts';
 import { needTools } from '../fixtures/tools.ts';
 
-void t.test('the commands of chain.md run without an error', async (t) => {
+void t.test('the commands in docs/chain.md run without an error', async (t) => {
   await needTools('bash', 'curl');
   const chain = await startTestChain(t);
   const [block] = (await blocksOf('chain.md')).filter(({ language }) => language === 'sh');

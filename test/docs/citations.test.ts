@@ -33,7 +33,7 @@ function missing(file: string, text: string): string[] {
   );
 }
 
-void t.test('every page that is cited exists in the repository', async (t) => {
+void t.test('every page that comments and docs cite exists in the repository', async (t) => {
   const found = await Promise.all(
     folders.map(async (folder) =>
       (await readdir(join(root, folder), { recursive: true, withFileTypes: true }))
@@ -88,7 +88,7 @@ function citedTests(notes: string): { file: string; title: string }[] {
   );
 }
 
-void t.test('every test that docs/postgres-notes.md cites has that title', async (t) => {
+void t.test('every test title that docs/postgres-notes.md cites exists', async (t) => {
   const notes = await readFile(join(root, 'docs/postgres-notes.md'), 'utf8');
   const cited = citedTests(notes);
   t.equal(

@@ -42,7 +42,7 @@ function fault(line: string): string | undefined {
   return undefined;
 }
 
-void t.test('every billing command that a page shows is a valid command line', async (t) => {
+void t.test('every billing command in the docs is a valid command line', async (t) => {
   let count = 0;
   for (const page of await pages()) {
     const text = (await readPage(page)).replaceAll(/(?:node )?\S*bin\/billing\.js/g, 'billing');
@@ -59,7 +59,7 @@ void t.test('every billing command that a page shows is a valid command line', a
   t.match(fault('billing keys list --all'), 'list has no --all');
 });
 
-void t.test('every npm script that a page names exists', async (t) => {
+void t.test('every npm script that the docs name exists', async (t) => {
   for (const page of await pages())
     for (const [, name = ''] of (await readPage(page)).matchAll(/npm run ([a-z:-]+)/g))
       t.type(scripts[name], 'string', `${page}: ${name}`);
@@ -70,24 +70,21 @@ void t.test('every npm script that a page names exists', async (t) => {
   );
 });
 
-void t.test(
-  'every variable that a page names as one of billing is in the table of variables',
-  async (t) => {
-    const known = new Set([
-      ...describeVariables().flatMap(({ name, secret }) => [
-        name,
-        ...(secret === true ? [`${name}_FILE`] : []),
-      ]),
-      // The default of --env-file, and of a receiver: "billing dev" writes it.
-      ...['BILLING_ENV_FILE', 'WEBHOOK_SECRET'],
-    ]);
-    const families =
-      /`((?:BILLING|SOLANA|KEEPER|PLATFORM|WEBHOOK|DATABASE|JWT|ENCRYPTION|METRICS|DELIVERY_RETENTION|EVENT_RETENTION)_[A-Z_]+)`/g;
-    for (const page of await pages())
-      for (const [, name = ''] of (await readPage(page)).matchAll(families))
-        t.ok(known.has(name), `${page}: ${name}`);
-  },
-);
+void t.test('every billing variable that the docs name is in the table of variables', async (t) => {
+  const known = new Set([
+    ...describeVariables().flatMap(({ name, secret }) => [
+      name,
+      ...(secret === true ? [`${name}_FILE`] : []),
+    ]),
+    // The default of --env-file, and of a receiver: "billing dev" writes it.
+    ...['BILLING_ENV_FILE', 'WEBHOOK_SECRET'],
+  ]);
+  const families =
+    /`((?:BILLING|SOLANA|KEEPER|PLATFORM|WEBHOOK|DATABASE|JWT|ENCRYPTION|METRICS|DELIVERY_RETENTION|EVENT_RETENTION)_[A-Z_]+)`/g;
+  for (const page of await pages())
+    for (const [, name = ''] of (await readPage(page)).matchAll(families))
+      t.ok(known.has(name), `${page}: ${name}`);
+});
 
 /** Which test runs the blocks of a page in this language. */
 const runners: Record<string, Record<string, string>> = {
@@ -111,7 +108,7 @@ const runners: Record<string, Record<string, string>> = {
 };
 const pictures = ['', 'mermaid', 'http'];
 
-void t.test('every block of code has a test that runs it', async (t) => {
+void t.test('every code block in the docs has a test that runs it', async (t) => {
   for (const page of await pages()) {
     const fences = [...(await readPage(page)).matchAll(/^```(\w*)/gm)]
       .filter((_, index) => index % 2 === 0)

@@ -94,48 +94,51 @@ async function generate(directory: string): Promise<void> {
   }
 }
 
-void t.test('clients that two generators make compile, page, and narrow events', async (t) => {
-  const api = await testApi(t);
-  const { token } = await api.signIn('merchant');
-  for (const name of ['a', 'b', 'c', 'd', 'e'])
-    await api.call('POST', '/merchant/apps', { token, body: { name } });
-  await api.app.listen({ host: '127.0.0.1', port: 0 });
-  const { port } = api.app.server.address() as AddressInfo;
-  const directory = t.testdir();
-  await generate(directory);
-  await writeFile(join(directory, 'package.json'), '{"type": "module"}');
-  await cp(join(ROOT, 'node_modules/@types/node'), join(directory, 'node_modules/@types/node'), {
-    recursive: true,
-  });
-  const compilerOptions = {
-    module: 'esnext',
-    moduleResolution: 'bundler',
-    target: 'es2022',
-    lib: ['es2023', 'dom', 'dom.iterable'],
-    strict: true,
-    noEmit: true,
-    allowImportingTsExtensions: true,
-    skipLibCheck: true,
-    types: ['node'],
-  };
-  await writeFile(
-    join(directory, 'tsconfig.json'),
-    JSON.stringify({ compilerOptions, include: Object.keys(uses) }),
-  );
-  for (const [name, use] of Object.entries(uses))
-    await writeFile(join(directory, name, 'use.ts'), use + narrowing);
-  const compiled = await run(
-    process.execPath,
-    [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', directory],
-    directory,
-  );
-  t.equal(compiled.code, 0, compiled.output.slice(0, 2000));
-  for (const name of Object.keys(uses)) {
-    const used = await run(
-      process.execPath,
-      ['--import', 'tsx', join(directory, name, 'use.ts'), `http://127.0.0.1:${port}`, token],
-      ROOT,
+void t.test(
+  'clients from two OpenAPI generators compile, read pages of lists, and narrow event types',
+  async (t) => {
+    const api = await testApi(t);
+    const { token } = await api.signIn('merchant');
+    for (const name of ['a', 'b', 'c', 'd', 'e'])
+      await api.call('POST', '/merchant/apps', { token, body: { name } });
+    await api.app.listen({ host: '127.0.0.1', port: 0 });
+    const { port } = api.app.server.address() as AddressInfo;
+    const directory = t.testdir();
+    await generate(directory);
+    await writeFile(join(directory, 'package.json'), '{"type": "module"}');
+    await cp(join(ROOT, 'node_modules/@types/node'), join(directory, 'node_modules/@types/node'), {
+      recursive: true,
+    });
+    const compilerOptions = {
+      module: 'esnext',
+      moduleResolution: 'bundler',
+      target: 'es2022',
+      lib: ['es2023', 'dom', 'dom.iterable'],
+      strict: true,
+      noEmit: true,
+      allowImportingTsExtensions: true,
+      skipLibCheck: true,
+      types: ['node'],
+    };
+    await writeFile(
+      join(directory, 'tsconfig.json'),
+      JSON.stringify({ compilerOptions, include: Object.keys(uses) }),
     );
-    t.match(used, { code: 0, stdout: 'e,d,c,b,a\n' }, name);
-  }
-});
+    for (const [name, use] of Object.entries(uses))
+      await writeFile(join(directory, name, 'use.ts'), use + narrowing);
+    const compiled = await run(
+      process.execPath,
+      [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', directory],
+      directory,
+    );
+    t.equal(compiled.code, 0, compiled.output.slice(0, 2000));
+    for (const name of Object.keys(uses)) {
+      const used = await run(
+        process.execPath,
+        ['--import', 'tsx', join(directory, name, 'use.ts'), `http://127.0.0.1:${port}`, token],
+        ROOT,
+      );
+      t.match(used, { code: 0, stdout: 'e,d,c,b,a\n' }, name);
+    }
+  },
+);

@@ -5,7 +5,7 @@ import t from 'tap';
 
 const root = new URL('../../', import.meta.url);
 
-void t.test('each form that starts the program with node has "--" before the path', async (t) => {
+void t.test('everywhere that node starts the program, "--" stands before the path', async (t) => {
   const folders = ['deploy', 'docs'].map(async (folder) => {
     const found = await readdir(new URL(folder, root), { recursive: true, withFileTypes: true });
     return found.filter((one) => one.isFile()).map((one) => `${one.parentPath}/${one.name}`);

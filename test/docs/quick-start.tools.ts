@@ -28,10 +28,13 @@ void t.test(
   },
 );
 
-void t.test('the receiver of the quick start equals the one of the walk-through', async (t) => {
-  const own = await readFile(new URL('../../examples/receiver.mjs', import.meta.url), 'utf8');
-  t.equal(own, await blockOf('walk-through.md', 'receiver.mjs'));
-});
+void t.test(
+  'the webhook receiver in the quick start equals that in the walk-through',
+  async (t) => {
+    const own = await readFile(new URL('../../examples/receiver.mjs', import.meta.url), 'utf8');
+    t.equal(own, await blockOf('walk-through.md', 'receiver.mjs'));
+  },
+);
 
 void t.test('git ignores all files that the pages create in a clone', async (t) => {
   const made: Record<string, RegExp> = {

@@ -51,7 +51,7 @@ function walletOf(keypair: Keypair): Wallet {
 }
 
 void t.test(
-  'the page’s code signs in, subscribes, and may register again without harm',
+  'the code in docs/subscribers.md signs in, subscribes, and can repeat the registration',
   async (t) => {
     const { chain, served } = await startChainServe(t);
     const file = join(t.testdir(), 'subscribe.js');

@@ -15,7 +15,7 @@ import { needTools } from '../fixtures/tools.ts';
 import { queueDeliveries, seedApp, finishDeliveries, changeType } from '../fixtures/webhooks.ts';
 
 void t.test(
-  'every command of the terminal page works, and its pipeline replays the selected deliveries',
+  'every command in docs/terminal.md works, and its pipeline replays the selected deliveries',
   async (t) => {
     await needTools('bash', 'jq', 'xargs');
     const { sql, url } = await testDatabase(t);

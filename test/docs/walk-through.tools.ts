@@ -121,39 +121,42 @@ void t.test('every step of the walk-through works', async (t) => {
     t.match(taken, new RegExp(`^${type} `, 'm'), 'the receiver of the page took it');
 });
 
-void t.test('the shell of the walk-through’s sandbox has all that a command needs', async (t) => {
-  const root = new URL('../../', import.meta.url);
-  const dir = t.testdir({ bin: t.fixture('symlink', fileURLToPath(new URL('bin', root))) });
-  const page = await readPage('walk-through.md');
-  const said = (pattern: RegExp) => pattern.exec(page)?.[1] ?? `echo "${String(pattern)}?"`;
-  const script = [
-    await blockOf('walk-through.md', 'sandbox'),
-    said(/`(billing wallet new mine\.json)`/),
-    said(/`(billing wallet balance mine\.json[^`]*)`/),
-    'billing trigger ping',
-    said(/`(kill %1)`/),
-    'wait',
-  ];
-  const shell = spawn('bash', ['-euo', 'pipefail', '-c', script.join('\n')], {
-    cwd: dir,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    detached: true,
-    env: { PATH: process.env.PATH, HOME: dir },
-  });
-  t.teardown(() => {
-    try {
-      process.kill(-shell.pid!, 'SIGTERM');
-    } catch {
-      // All have ended.
-    }
-  });
-  const [stdout, stderr] = await Promise.all([
-    text(shell.stdout),
-    text(shell.stderr),
-    once(shell, 'exit'),
-  ]);
-  t.equal(shell.exitCode, 0, stderr);
-  t.match(stdout, /USDC[^]*^Sample ping/m);
-  t.throws(() => process.kill(-shell.pid!, 0), 'nothing of it is left');
-  await t.rejects(access(join(dir, 'wallets', 'env')), 'the next run waits for its own');
-});
+void t.test(
+  'the shell that the walk-through’s sandbox opens has every variable that its commands need',
+  async (t) => {
+    const root = new URL('../../', import.meta.url);
+    const dir = t.testdir({ bin: t.fixture('symlink', fileURLToPath(new URL('bin', root))) });
+    const page = await readPage('walk-through.md');
+    const said = (pattern: RegExp) => pattern.exec(page)?.[1] ?? `echo "${String(pattern)}?"`;
+    const script = [
+      await blockOf('walk-through.md', 'sandbox'),
+      said(/`(billing wallet new mine\.json)`/),
+      said(/`(billing wallet balance mine\.json[^`]*)`/),
+      'billing trigger ping',
+      said(/`(kill %1)`/),
+      'wait',
+    ];
+    const shell = spawn('bash', ['-euo', 'pipefail', '-c', script.join('\n')], {
+      cwd: dir,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+      env: { PATH: process.env.PATH, HOME: dir },
+    });
+    t.teardown(() => {
+      try {
+        process.kill(-shell.pid!, 'SIGTERM');
+      } catch {
+        // All have ended.
+      }
+    });
+    const [stdout, stderr] = await Promise.all([
+      text(shell.stdout),
+      text(shell.stderr),
+      once(shell, 'exit'),
+    ]);
+    t.equal(shell.exitCode, 0, stderr);
+    t.match(stdout, /USDC[^]*^Sample ping/m);
+    t.throws(() => process.kill(-shell.pid!, 0), 'nothing of it is left');
+    await t.rejects(access(join(dir, 'wallets', 'env')), 'the next run waits for its own');
+  },
+);

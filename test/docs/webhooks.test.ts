@@ -22,7 +22,7 @@ for (const file of ['receiver.ts', 'with-the-package.ts'])
     testReceiver(t, served, { file, command: [process.execPath, '--import=tsx', file] }),
   );
 
-void t.test('examples/receiver.mjs starts with a secret and a free port only', (t) =>
+void t.test('examples/receiver.mjs refuses to start without a secret or on a port in use', (t) =>
   testRefusals(t, {
     dir: fileURLToPath(new URL('../../examples', import.meta.url)),
     command: [process.execPath, 'receiver.mjs'],

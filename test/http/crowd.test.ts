@@ -66,7 +66,7 @@ async function open(t: Test, port: number, localAddress: string): Promise<Socket
   return socket;
 }
 
-void t.test('a trusted proxy may hold more connections than another address', async (t) => {
+void t.test('a trusted proxy may open more connections than any other address', async (t) => {
   const { port } = await startServe(t, { TRUST_PROXY: '127.0.0.1', CONNECTIONS_PER_ADDRESS: '3' });
   const proxied: Socket[] = [];
   for (let n = 0; n < 10; n += 1) proxied.push(await open(t, port, '127.0.0.1'));

@@ -204,7 +204,7 @@ void t.test('a malformed or unknown id is 404; another merchant’s row is 403',
 });
 
 void t.test(
-  'a POST without a body ignores Content-Type; one that needs a body names the missing field',
+  'a POST without a body ignores Content-Type; if a body is required, the error names the missing field',
   async (t) => {
     for (const { method, path, operation, name } of withJson) {
       const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;
@@ -220,7 +220,7 @@ void t.test(
   },
 );
 
-void t.test('an unknown field is VALIDATION_ERROR and named', async (t) => {
+void t.test('an unknown field is refused with VALIDATION_ERROR and its name', async (t) => {
   for (const { method, path, name } of withJson) {
     const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;
     const refused = await api.call(method, fill(path, mine.ids), {

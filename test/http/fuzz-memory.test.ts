@@ -213,7 +213,7 @@ const told = ({ heapUsed, external, turnMs }: Figures) =>
 const listed = (statuses: Map<number, number>) =>
   JSON.stringify(Object.fromEntries([...statuses].sort(([a], [b]) => a - b)));
 
-void t.test(`${runs} random requests and hostile images leave no memory behind`, async (t) => {
+void t.test(`memory does not grow over ${runs} random requests and hostile images`, async (t) => {
   // The runner shows a comment of no test.
   const report = (line: string) => (isFull ? console.error(line) : t.comment(line));
   const scene = await fuzzScene(t);

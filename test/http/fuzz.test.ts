@@ -11,7 +11,7 @@ const runs = Number(process.env.FUZZ_RUNS ?? (isLong ? 20_000 : 3000));
 const atOnce = 25;
 
 void t.test(
-  `${runs} random requests all get a response, and none is a 500`,
+  `${runs} random requests all get a response, and none gets a 500`,
   { timeout: 600_000 },
   async (t) => {
     const scene = await fuzzScene(t);

@@ -77,7 +77,7 @@ const promised = `
   .split(',')
   .map((line) => line.trim());
 
-void t.test('the OpenAPI document has every promised route and no other', async (t) => {
+void t.test('the OpenAPI document lists exactly the routes of docs/contract.md', async (t) => {
   const document = (await apiDocument()) as unknown as Document;
   t.equal(document.openapi, '3.1.0');
   const documented = Object.entries(document.paths).flatMap(([path, operations]) =>
@@ -86,7 +86,7 @@ void t.test('the OpenAPI document has every promised route and no other', async 
   t.same(documented.sort(), [...promised].sort());
 });
 
-void t.test('operation ids are a verb and a noun, each once', async (t) => {
+void t.test('operation ids are a verb and a noun, and unique', async (t) => {
   const { paths } = (await apiDocument()) as unknown as Document;
   const ids = Object.values(paths).flatMap((path) =>
     Object.values(path).map(({ operationId }) => operationId),
@@ -165,43 +165,53 @@ void t.test('every response has its headers and an example that its schema allow
     }
 });
 
-void t.test('objects and described values that several schemas share are components', async (t) => {
-  const places = new Map<string, string[]>();
-  const walk = (node: unknown, place: string) => {
-    if (typeof node !== 'object' || node === null) return;
-    const { type, enum: words, ...rest } = node as { type?: unknown; enum?: unknown[] };
-    const { properties = {}, additionalProperties, description } = rest as Record<string, unknown>;
-    const isObject =
-      Object.keys(properties as object).length > 0 || typeof additionalProperties === 'object';
-    // Each response has an envelope of its own.
-    const isEnvelope = 'success' in (properties as object);
-    const isExplained = typeof description === 'string' && description.includes('\n- `');
-    if (type !== undefined && ((isObject && !isEnvelope) || isExplained)) {
-      const isWord = (one: unknown) => one !== null && one !== 'null';
-      const shape = { ...rest, type: [type].flat().filter(isWord), enum: words?.filter(isWord) };
-      const key = JSON.stringify(shape);
-      places.set(key, [...(places.get(key) ?? []), place]);
-    }
-    for (const [name, value] of Object.entries(node))
-      if (name !== 'example' && name !== 'examples') walk(value, `${place}.${name}`);
-  };
-  walk(await apiDocument(), '');
-  t.ok(places.size > 100);
-  t.same(
-    [...places.values()].filter(({ length }) => length > 1),
-    [],
-    'give the schema a title',
-  );
-});
+void t.test(
+  'objects and described enums that several schemas use are named components',
+  async (t) => {
+    const places = new Map<string, string[]>();
+    const walk = (node: unknown, place: string) => {
+      if (typeof node !== 'object' || node === null) return;
+      const { type, enum: words, ...rest } = node as { type?: unknown; enum?: unknown[] };
+      const {
+        properties = {},
+        additionalProperties,
+        description,
+      } = rest as Record<string, unknown>;
+      const isObject =
+        Object.keys(properties as object).length > 0 || typeof additionalProperties === 'object';
+      // Each response has an envelope of its own.
+      const isEnvelope = 'success' in (properties as object);
+      const isExplained = typeof description === 'string' && description.includes('\n- `');
+      if (type !== undefined && ((isObject && !isEnvelope) || isExplained)) {
+        const isWord = (one: unknown) => one !== null && one !== 'null';
+        const shape = { ...rest, type: [type].flat().filter(isWord), enum: words?.filter(isWord) };
+        const key = JSON.stringify(shape);
+        places.set(key, [...(places.get(key) ?? []), place]);
+      }
+      for (const [name, value] of Object.entries(node))
+        if (name !== 'example' && name !== 'examples') walk(value, `${place}.${name}`);
+    };
+    walk(await apiDocument(), '');
+    t.ok(places.size > 100);
+    t.same(
+      [...places.values()].filter(({ length }) => length > 1),
+      [],
+      'give the schema a title',
+    );
+  },
+);
 
-void t.test('/openapi.json is the document of these routes', async (t) => {
-  const api = await testApi(t);
-  const served = await api.call('GET', '/openapi.json');
-  t.match(served, { status: 200, headers: { 'content-type': /^application\/json/ } });
-  const { info, ...document } = JSON.parse(served.text) as Document & { info: object };
-  t.match(info, { title: 'billing', version: /^\d+\.\d+\.\d+/ });
-  t.same({ info, ...document }, { ...(await apiDocument()), info }, 'else: npm run build');
-});
+void t.test(
+  '/openapi.json serves the OpenAPI document that is built from the routes',
+  async (t) => {
+    const api = await testApi(t);
+    const served = await api.call('GET', '/openapi.json');
+    t.match(served, { status: 200, headers: { 'content-type': /^application\/json/ } });
+    const { info, ...document } = JSON.parse(served.text) as Document & { info: object };
+    t.match(info, { title: 'billing', version: /^\d+\.\d+\.\d+/ });
+    t.same({ info, ...document }, { ...(await apiDocument()), info }, 'else: npm run build');
+  },
+);
 
 void t.test('an OpenAPI linter reports no error and no warning', async (t) => {
   const source = JSON.stringify(await apiDocument());
@@ -216,7 +226,7 @@ void t.test('an OpenAPI linter reports no error and no warning', async (t) => {
 });
 
 void t.test(
-  'each operation has a unique id, a summary, described refusals, and its authorization',
+  'each operation has an id, a summary, described error responses and an authorization',
   async (t) => {
     const document = (await apiDocument()) as unknown as Document;
     const operations = Object.entries(document.paths).flatMap(([path, found]) =>
@@ -247,7 +257,7 @@ void t.test(
   },
 );
 
-void t.test('/docs shows the document and loads nothing from another host', async (t) => {
+void t.test('/docs shows the OpenAPI document and loads nothing from another host', async (t) => {
   const api = await testApi(t);
   const page = await api.call('GET', '/docs/');
   t.match(page, {
@@ -302,29 +312,32 @@ void t.test('no spelling of a path below /docs leads to a route of the API', asy
   }
 });
 
-void t.test('every field with a reason is an enum, with a sentence for each value', async (t) => {
-  interface Words {
-    enum: string[];
-    description: string;
-  }
-  const { components } = (await apiDocument()) as unknown as {
-    components: {
-      schemas: Record<string, Words & { properties: Record<string, { anyOf: object[] }> }>;
+void t.test(
+  'every field that states a reason is an enum with a sentence for each value',
+  async (t) => {
+    interface Words {
+      enum: string[];
+      description: string;
+    }
+    const { components } = (await apiDocument()) as unknown as {
+      components: {
+        schemas: Record<string, Words & { properties: Record<string, { anyOf: object[] }> }>;
+      };
     };
-  };
-  for (const [schema, field, words] of [
-    ['Subscription', 'endReason', endReasons],
-    ['Subscription', 'cancelRequestedBy', cancelRequesters],
-    ['Transaction', 'failureReason', failureReasons],
-    ['DeliveryAttempt', 'error', failureMeanings],
-    ['PingAnswer', 'error', failureMeanings],
-  ] as const) {
-    const [named, ...others] = components.schemas[schema]!.properties[field]!.anyOf;
-    t.same(others, [{ type: 'null' }], `${schema}.${field} may be null`);
-    const name = (named as Reference).$ref.replace('#/components/schemas/', '');
-    const documented = components.schemas[name]!;
-    t.same(documented.enum, Object.keys(words), `${schema}.${field}`);
-    for (const [word, about] of Object.entries(words))
-      t.ok(documented.description.includes(`\`${word}\`: ${about}`), word);
-  }
-});
+    for (const [schema, field, words] of [
+      ['Subscription', 'endReason', endReasons],
+      ['Subscription', 'cancelRequestedBy', cancelRequesters],
+      ['Transaction', 'failureReason', failureReasons],
+      ['DeliveryAttempt', 'error', failureMeanings],
+      ['PingAnswer', 'error', failureMeanings],
+    ] as const) {
+      const [named, ...others] = components.schemas[schema]!.properties[field]!.anyOf;
+      t.same(others, [{ type: 'null' }], `${schema}.${field} may be null`);
+      const name = (named as Reference).$ref.replace('#/components/schemas/', '');
+      const documented = components.schemas[name]!;
+      t.same(documented.enum, Object.keys(words), `${schema}.${field}`);
+      for (const [word, about] of Object.entries(words))
+        t.ok(documented.description.includes(`\`${word}\`: ${about}`), word);
+    }
+  },
+);

@@ -6,7 +6,7 @@ import { insertMerchant, insertOffer, insertPlan } from '../fixtures/rows.ts';
 import { until } from '../fixtures/webhooks.ts';
 
 void t.test(
-  'past the rate limit, cached progress is returned to the offer’s holder only',
+  'past the rate limit, cached progress of an offer is returned only to its wallet or page',
   async (t) => {
     const api = await testApi(t, { requestsPerMinute: { free: 4, pro: 1000 } });
     const { sql } = api;

@@ -104,221 +104,235 @@ const ask = (server: Server, path: string, token: string, init: RequestInit = {}
     headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${token}` },
   });
 
-void t.test('four processes on one Postgres share limits, keys and effects', async (t) => {
-  const { sql, servers } = await serving(t, 4);
-  const at = (n: number) => servers[n % servers.length]!;
+void t.test(
+  'four serve processes on one Postgres share rate limits, API keys and idempotency',
+  async (t) => {
+    const { sql, servers } = await serving(t, 4);
+    const at = (n: number) => servers[n % servers.length]!;
 
-  await t.test(
-    'four processes allow the limit and at most 1% more, with a correct Retry-After',
-    async (t) => {
-      for (const [tier, limit] of [
-        ['free', 100],
-        ['pro', 1000],
-      ] as const) {
-        const { id, token } = await newMerchant(sql, tier);
-        // A window that outlasts the requests, however slow the machine is.
-        await sql`
+    await t.test(
+      'four processes allow the limit and at most 1% more, with a correct Retry-After',
+      async (t) => {
+        for (const [tier, limit] of [
+          ['free', 100],
+          ['pro', 1000],
+        ] as const) {
+          const { id, token } = await newMerchant(sql, tier);
+          // A window that outlasts the requests, however slow the machine is.
+          await sql`
           insert into rate_budgets (subject, number, ends_at, spent, granted, most) values (${`merchant:${id}`}, 0, clock_timestamp() + interval '1 hour', 0, 0, ${limit})`;
-        let sent = 0;
-        const statuses: number[] = [];
-        const client = async () => {
-          while (sent < limit * 1.4) {
-            sent += 1;
-            const answer = await ask(at(sent), '/merchant/profile', token);
-            await answer.arrayBuffer();
-            statuses.push(answer.status);
-            if (answer.status !== 429) continue;
-            const wait = Number(answer.headers.get('retry-after'));
-            if (!Number.isInteger(wait) || wait < 1 || wait > 3600)
-              t.fail(`Retry-After: ${String(answer.headers.get('retry-after'))}`);
-          }
-        };
-        await Promise.all(Array.from({ length: 16 }, client));
-        const through = statuses.filter((status) => status === 200).length;
-        t.equal(through + statuses.filter((status) => status === 429).length, statuses.length);
-        t.ok(
-          through >= limit && through <= limit * 1.01,
-          `${tier}: ${through} of ${statuses.length} came through, the limit is ${limit}`,
-        );
-      }
-      const { token: first } = await newMerchant(sql, 'free');
-      const started = await ask(at(0), '/merchant/profile', first);
-      t.match(started.headers.get('ratelimit-reset'), /^([1-5]?[0-9]|60)$/, 'a minute');
-
-      // A window that is spent but for two requests and about to end: a longer one where it ended
-      // before they were sent.
-      let refused: Response | undefined;
-      for (let ms = 2500; refused === undefined; ms *= 2) {
-        const { id, token } = await newMerchant(sql, 'free');
-        await sql`
-          insert into rate_budgets (subject, number, ends_at, spent, granted, most) values (${`merchant:${id}`}, 0, clock_timestamp() + ${ms} * interval '1 ms', 98, 1, 100)`;
-        for (let n = 0; n < 4 && refused === undefined; n += 1) {
-          const answer = await ask(at(n), '/merchant/profile', token);
-          if (answer.status === 429) refused = answer;
+          let sent = 0;
+          const statuses: number[] = [];
+          const client = async () => {
+            while (sent < limit * 1.4) {
+              sent += 1;
+              const answer = await ask(at(sent), '/merchant/profile', token);
+              await answer.arrayBuffer();
+              statuses.push(answer.status);
+              if (answer.status !== 429) continue;
+              const wait = Number(answer.headers.get('retry-after'));
+              if (!Number.isInteger(wait) || wait < 1 || wait > 3600)
+                t.fail(`Retry-After: ${String(answer.headers.get('retry-after'))}`);
+            }
+          };
+          await Promise.all(Array.from({ length: 16 }, client));
+          const through = statuses.filter((status) => status === 200).length;
+          t.equal(through + statuses.filter((status) => status === 429).length, statuses.length);
+          t.ok(
+            through >= limit && through <= limit * 1.01,
+            `${tier}: ${through} of ${statuses.length} came through, the limit is ${limit}`,
+          );
         }
-        if (refused === undefined) continue;
-        const wait = Number(refused.headers.get('retry-after'));
-        t.ok(wait >= 1 && wait <= Math.ceil(ms / 1000), `asked to wait ${wait} s`);
-        await pause(wait * 1000);
-        for (const server of servers)
-          t.equal(
-            (await ask(server, '/merchant/profile', token)).status,
-            200,
-            'who waited gets through',
-          );
-      }
-    },
-  );
+        const { token: first } = await newMerchant(sql, 'free');
+        const started = await ask(at(0), '/merchant/profile', first);
+        t.match(started.headers.get('ratelimit-reset'), /^([1-5]?[0-9]|60)$/, 'a minute');
 
-  await t.test(
-    `a revoked key is 401 with the very next request, at each process: ${revocations} times`,
-    async (t) => {
-      const perMerchant = 100;
-      let index = 0;
-      const merchants = await Promise.all(
-        Array.from({ length: Math.ceil(revocations / perMerchant) }, () => newMerchant(sql, 'pro')),
-      );
-      const worker = async () => {
-        while (index < revocations) {
-          const n = (index += 1);
-          const { token, newKey } = merchants[Math.floor((n - 1) / perMerchant)]!;
-          const { key, id } = await newKey();
-          // Each has seen the key just now, and requests with it are under way while it is revoked.
-          const before = await Promise.all(
-            servers.map((server) => ask(server, '/merchant/profile', key)),
-          );
-          if (before.some(({ status }) => status !== 200))
-            t.fail(`a live key: ${before.map(({ status }) => status).join()}`);
-          const underWay = [
-            ask(at(n + 1), '/merchant/profile', key),
-            ask(at(n + 2), '/merchant/profile', key),
-          ];
-          const revoked = await ask(at(n), `/merchant/api-keys/${id}`, token, { method: 'DELETE' });
-          // Refused credentials count against an address: one of its own for each round.
-          const headers = { 'x-forwarded-for': `2001:db8:${n.toString(16)}::1` };
-          const after = await Promise.all(
-            servers.map((server) => ask(server, '/merchant/profile', key, { headers })),
-          );
-          if (revoked.status !== 200 || after.some(({ status }) => status !== 401)) {
-            t.fail(
-              `revoked (${revoked.status}), and then ${after.map(({ status }) => status).join()}`,
+        // A window that is spent but for two requests and about to end: a longer one where it ended
+        // before they were sent.
+        let refused: Response | undefined;
+        for (let ms = 2500; refused === undefined; ms *= 2) {
+          const { id, token } = await newMerchant(sql, 'free');
+          await sql`
+          insert into rate_budgets (subject, number, ends_at, spent, granted, most) values (${`merchant:${id}`}, 0, clock_timestamp() + ${ms} * interval '1 ms', 98, 1, 100)`;
+          for (let n = 0; n < 4 && refused === undefined; n += 1) {
+            const answer = await ask(at(n), '/merchant/profile', token);
+            if (answer.status === 429) refused = answer;
+          }
+          if (refused === undefined) continue;
+          const wait = Number(refused.headers.get('retry-after'));
+          t.ok(wait >= 1 && wait <= Math.ceil(ms / 1000), `asked to wait ${wait} s`);
+          await pause(wait * 1000);
+          for (const server of servers)
+            t.equal(
+              (await ask(server, '/merchant/profile', token)).status,
+              200,
+              'who waited gets through',
+            );
+        }
+      },
+    );
+
+    await t.test(
+      `a revoked key gets 401 on the very next request to any process, ${revocations} times`,
+      async (t) => {
+        const perMerchant = 100;
+        let index = 0;
+        const merchants = await Promise.all(
+          Array.from({ length: Math.ceil(revocations / perMerchant) }, () =>
+            newMerchant(sql, 'pro'),
+          ),
+        );
+        const worker = async () => {
+          while (index < revocations) {
+            const n = (index += 1);
+            const { token, newKey } = merchants[Math.floor((n - 1) / perMerchant)]!;
+            const { key, id } = await newKey();
+            // Each has seen the key just now, and requests with it are under way while it is revoked.
+            const before = await Promise.all(
+              servers.map((server) => ask(server, '/merchant/profile', key)),
+            );
+            if (before.some(({ status }) => status !== 200))
+              t.fail(`a live key: ${before.map(({ status }) => status).join()}`);
+            const underWay = [
+              ask(at(n + 1), '/merchant/profile', key),
+              ask(at(n + 2), '/merchant/profile', key),
+            ];
+            const revoked = await ask(at(n), `/merchant/api-keys/${id}`, token, {
+              method: 'DELETE',
+            });
+            // Refused credentials count against an address: one of its own for each round.
+            const headers = { 'x-forwarded-for': `2001:db8:${n.toString(16)}::1` };
+            const after = await Promise.all(
+              servers.map((server) => ask(server, '/merchant/profile', key, { headers })),
+            );
+            if (revoked.status !== 200 || after.some(({ status }) => status !== 401)) {
+              t.fail(
+                `revoked (${revoked.status}), and then ${after.map(({ status }) => status).join()}`,
+              );
+            }
+            await Promise.all(
+              [...before, ...after, ...(await Promise.all(underWay)), revoked].map((answer) =>
+                answer.arrayBuffer(),
+              ),
             );
           }
-          await Promise.all(
-            [...before, ...after, ...(await Promise.all(underWay)), revoked].map((answer) =>
-              answer.arrayBuffer(),
+        };
+        await Promise.all(Array.from({ length: 8 }, worker));
+        t.equal(index, Math.max(index, revocations));
+      },
+    );
+
+    await t.test('a change of tier takes effect with the very next request', async (t) => {
+      const { id, token, appId } = await newMerchant(sql, 'free');
+      for (const server of servers)
+        t.equal(
+          (await ask(server, `/merchant/apps/${appId}/transactions/export`, token)).status,
+          403,
+        );
+      for (const [tier, status, limit] of [
+        ['pro', 200, '1000'],
+        ['free', 403, '100'],
+      ] as const) {
+        await sql`update merchants set tier = ${tier} where id = ${id}`;
+        for (const server of servers) {
+          const answer = await ask(server, `/merchant/apps/${appId}/transactions/export`, token);
+          t.equal(answer.status, status);
+          t.equal(answer.headers.get('ratelimit-limit'), limit);
+          await answer.arrayBuffer();
+        }
+      }
+    });
+
+    await t.test(
+      'concurrent requests to several processes with one Idempotency-Key have one effect and one response',
+      async (t) => {
+        const { token, id } = await newMerchant(sql, 'pro');
+        for (let round = 0; round < 10; round += 1) {
+          const headers = {
+            'idempotency-key': `round ${round}`,
+            'content-type': 'application/json',
+          };
+          const answers = await Promise.all(
+            servers.map(async (server) => {
+              const answer = await ask(server, '/merchant/apps', token, {
+                method: 'POST',
+                headers,
+                body: JSON.stringify({ name: 'Once' }),
+              });
+              return `${answer.status} ${await answer.text()}`;
+            }),
+          );
+          t.equal(new Set(answers).size, 1);
+          t.match(answers[0], /^201 /);
+        }
+        t.equal(
+          (await sql`select 1 from apps where merchant_id = ${id} and name = 'Once'`).length,
+          10,
+        );
+      },
+    );
+
+    await t.test(
+      'every log line of a request has its X-Request-Id, received or generated',
+      async (t) => {
+        const { token, appId } = await newMerchant(sql, 'free');
+        const [server] = servers as [Server];
+        const ids: string[] = [];
+        for (const path of [
+          '/healthz',
+          '/nowhere',
+          '/merchant/profile',
+          '/subscriber/subscriptions',
+          `/merchant/apps/${appId}/subscriptions`,
+        ]) {
+          const given = `given-${ids.length}`;
+          ids.push(given, (await ask(server, path, token)).headers.get('x-request-id') ?? '');
+          t.equal(
+            (await ask(server, path, token, { headers: { 'x-request-id': given } })).headers.get(
+              'x-request-id',
             ),
+            given,
           );
         }
-      };
-      await Promise.all(Array.from({ length: 8 }, worker));
-      t.equal(index, Math.max(index, revocations));
-    },
-  );
-
-  await t.test('a change of tier takes effect with the very next request', async (t) => {
-    const { id, token, appId } = await newMerchant(sql, 'free');
-    for (const server of servers)
-      t.equal(
-        (await ask(server, `/merchant/apps/${appId}/transactions/export`, token)).status,
-        403,
-      );
-    for (const [tier, status, limit] of [
-      ['pro', 200, '1000'],
-      ['free', 403, '100'],
-    ] as const) {
-      await sql`update merchants set tier = ${tier} where id = ${id}`;
-      for (const server of servers) {
-        const answer = await ask(server, `/merchant/apps/${appId}/transactions/export`, token);
-        t.equal(answer.status, status);
-        t.equal(answer.headers.get('ratelimit-limit'), limit);
-        await answer.arrayBuffer();
-      }
-    }
-  });
-
-  await t.test(
-    'concurrent requests to several processes with one Idempotency-Key have one effect and one response',
-    async (t) => {
-      const { token, id } = await newMerchant(sql, 'pro');
-      for (let round = 0; round < 10; round += 1) {
-        const headers = { 'idempotency-key': `round ${round}`, 'content-type': 'application/json' };
-        const answers = await Promise.all(
-          servers.map(async (server) => {
-            const answer = await ask(server, '/merchant/apps', token, {
+        // An outage of the chain has a line of its own besides.
+        const headers = { 'x-request-id': 'our-fault', 'content-type': 'application/json' };
+        const body = JSON.stringify({ name: 'Plan', amount: '1000000', periodHours: 1 });
+        t.equal(
+          (
+            await ask(server, `/merchant/apps/${appId}/plans`, token, {
               method: 'POST',
               headers,
-              body: JSON.stringify({ name: 'Once' }),
-            });
-            return `${answer.status} ${await answer.text()}`;
-          }),
+              body,
+            })
+          ).status,
+          503,
         );
-        t.equal(new Set(answers).size, 1);
-        t.match(answers[0], /^201 /);
-      }
-      t.equal(
-        (await sql`select 1 from apps where merchant_id = ${id} and name = 'Once'`).length,
-        10,
-      );
-    },
-  );
-
-  await t.test(
-    'every log line of a request has its X-Request-Id, received or generated',
-    async (t) => {
-      const { token, appId } = await newMerchant(sql, 'free');
-      const [server] = servers as [Server];
-      const ids: string[] = [];
-      for (const path of [
-        '/healthz',
-        '/nowhere',
-        '/merchant/profile',
-        '/subscriber/subscriptions',
-        `/merchant/apps/${appId}/subscriptions`,
-      ]) {
-        const given = `given-${ids.length}`;
-        ids.push(given, (await ask(server, path, token)).headers.get('x-request-id') ?? '');
-        t.equal(
-          (await ask(server, path, token, { headers: { 'x-request-id': given } })).headers.get(
-            'x-request-id',
-          ),
-          given,
+        ids.push('our-fault');
+        server.running.child.kill('SIGTERM');
+        const { stdout, code } = await server.running.ended;
+        t.equal(code, 0);
+        const lines = stdout.split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
+        const of = (id: string) => lines.filter(({ requestId }) => requestId === id);
+        for (const id of ids)
+          t.match(
+            of(id).at(-1),
+            { msg: 'answered', route: String, status: Number, ms: Number },
+            id,
+          );
+        t.match(of('our-fault'), [
+          { level: 40, err: Object },
+          { msg: 'answered', status: 503 },
+        ]);
+        const nameless = lines.filter(
+          (line) =>
+            line.requestId === undefined &&
+            ('route' in line || 'req' in line || 'reqId' in line || 'err' in line),
         );
-      }
-      // An outage of the chain has a line of its own besides.
-      const headers = { 'x-request-id': 'our-fault', 'content-type': 'application/json' };
-      const body = JSON.stringify({ name: 'Plan', amount: '1000000', periodHours: 1 });
-      t.equal(
-        (
-          await ask(server, `/merchant/apps/${appId}/plans`, token, {
-            method: 'POST',
-            headers,
-            body,
-          })
-        ).status,
-        503,
-      );
-      ids.push('our-fault');
-      server.running.child.kill('SIGTERM');
-      const { stdout, code } = await server.running.ended;
-      t.equal(code, 0);
-      const lines = stdout.split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
-      const of = (id: string) => lines.filter(({ requestId }) => requestId === id);
-      for (const id of ids)
-        t.match(of(id).at(-1), { msg: 'answered', route: String, status: Number, ms: Number }, id);
-      t.match(of('our-fault'), [
-        { level: 40, err: Object },
-        { msg: 'answered', status: 503 },
-      ]);
-      const nameless = lines.filter(
-        (line) =>
-          line.requestId === undefined &&
-          ('route' in line || 'req' in line || 'reqId' in line || 'err' in line),
-      );
-      t.same(nameless, []);
-    },
-  );
-});
+        t.same(nameless, []);
+      },
+    );
+  },
+);
 
 if (patient)
   void t.test(
@@ -355,7 +369,7 @@ if (patient)
   );
 
 void t.test(
-  'requests for every public file, pipelined and not read, take less than 200 MB of the process',
+  'pipelined requests for public files whose responses are not read use less than 200 MB',
   async (t) => {
     const { servers } = await serving(t, 1, { heapMb });
     const { url, running } = servers[0]!;

@@ -326,72 +326,79 @@ void t.test('a transaction that is never sent signs in subscribers only', async 
   t.equal((await asMerchant.verify()).status, 403, 'a nonce of a merchant takes no transaction');
 });
 
-void t.test('a transaction signs in only if two of two endpoints never had it', async (t) => {
-  const api = await chainApi(t);
-  const { rpcUrl } = api.localnet;
-  const keypair = api.funded();
-  const wallet = keypair.address;
-  api.localnet.mineBlocks(40);
-  const attempt = async ({ isSent = false } = {}) => {
-    const { body } = await api.call<{ nonce: string; transaction: string }>('POST', '/auth/nonce', {
-      body: { wallet, method: 'transaction' },
-    });
-    const { nonce, transaction } = body.data;
-    const bytes = Buffer.from(transaction, 'base64').subarray(65);
-    const signature = keypair.sign(bytes);
-    if (isSent) {
-      const sent = Buffer.concat([Buffer.of(1), signature, bytes]).toString('base64');
-      const encoding = { encoding: 'base64', skipPreflight: true };
-      await rpcCall<string>(rpcUrl, 'sendTransaction', sent, encoding);
-      api.localnet.mineBlocks(40);
+void t.test(
+  'a sign-in transaction is accepted only if both endpoints show that it was never sent',
+  async (t) => {
+    const api = await chainApi(t);
+    const { rpcUrl } = api.localnet;
+    const keypair = api.funded();
+    const wallet = keypair.address;
+    api.localnet.mineBlocks(40);
+    const attempt = async ({ isSent = false } = {}) => {
+      const { body } = await api.call<{ nonce: string; transaction: string }>(
+        'POST',
+        '/auth/nonce',
+        {
+          body: { wallet, method: 'transaction' },
+        },
+      );
+      const { nonce, transaction } = body.data;
+      const bytes = Buffer.from(transaction, 'base64').subarray(65);
+      const signature = keypair.sign(bytes);
+      if (isSent) {
+        const sent = Buffer.concat([Buffer.of(1), signature, bytes]).toString('base64');
+        const encoding = { encoding: 'base64', skipPreflight: true };
+        await rpcCall<string>(rpcUrl, 'sendTransaction', sent, encoding);
+        api.localnet.mineBlocks(40);
+      }
+      return verified(api, {
+        ...{ wallet, nonce, signature: bs58.encode(signature) },
+        signedMessage: bytes.toString('base64'),
+      });
+    };
+    const lacking: Rewrite = (method, _params, result) =>
+      method === 'getSignatureStatuses' ? { ...(result as object), value: [null] } : result;
+    const honest: Rewrite = (_method, _params, result) => result;
+    const short: Rewrite = (method, params, result) =>
+      method === 'getFirstAvailableBlock' ? 1_000_000 : lacking(method, params, result);
+    const stuck: Rewrite = (method, params, result) =>
+      method === 'getSignatureStatuses'
+        ? { context: { slot: 1 }, value: [null] }
+        : lacking(method, params, result);
+    api.localnet.mineBlocks(400);
+    let isBusy = true;
+    const busy = (isForever: boolean) =>
+      startRewritingEndpoint(rpcUrl, honest, (method) => {
+        if (method !== 'getSignatureStatuses' || !isBusy) return undefined;
+        isBusy = isForever;
+        return { code: 429, message: 'Too many requests' };
+      });
+    for (const [what, other, isSent, status] of [
+      ['the other one is down', await busy(true), true, 503],
+      ['the history of the other one is short', short, true, 503],
+      ['the other one is far behind', stuck, true, 503],
+      ['the other one has it', honest, true, 401],
+      ['neither has it', honest, false, 200],
+      ['the other one is rate limited for a moment', await busy(false), false, 200],
+    ] as const) {
+      isBusy = true;
+      const endpoints = [
+        await startRewritingEndpoint(rpcUrl, lacking),
+        typeof other === 'function' ? await startRewritingEndpoint(rpcUrl, other) : other,
+      ];
+      const urls = endpoints.map(({ url }) => url);
+      const rpc = createRpc({ urls, log: pino({ enabled: false }), probeMs: Infinity });
+      Object.assign(api.deps.chain, rpc);
+      const verification = await attempt({ isSent });
+      t.equal(verification.status, status, what);
+      if (status === 503) t.match(verification.body.error, { message: /ask for another nonce/ });
+      await rpc.close();
+      for (const one of endpoints) one.close();
     }
-    return verified(api, {
-      ...{ wallet, nonce, signature: bs58.encode(signature) },
-      signedMessage: bytes.toString('base64'),
-    });
-  };
-  const lacking: Rewrite = (method, _params, result) =>
-    method === 'getSignatureStatuses' ? { ...(result as object), value: [null] } : result;
-  const honest: Rewrite = (_method, _params, result) => result;
-  const short: Rewrite = (method, params, result) =>
-    method === 'getFirstAvailableBlock' ? 1_000_000 : lacking(method, params, result);
-  const stuck: Rewrite = (method, params, result) =>
-    method === 'getSignatureStatuses'
-      ? { context: { slot: 1 }, value: [null] }
-      : lacking(method, params, result);
-  api.localnet.mineBlocks(400);
-  let isBusy = true;
-  const busy = (isForever: boolean) =>
-    startRewritingEndpoint(rpcUrl, honest, (method) => {
-      if (method !== 'getSignatureStatuses' || !isBusy) return undefined;
-      isBusy = isForever;
-      return { code: 429, message: 'Too many requests' };
-    });
-  for (const [what, other, isSent, status] of [
-    ['the other one is down', await busy(true), true, 503],
-    ['the history of the other one is short', short, true, 503],
-    ['the other one is far behind', stuck, true, 503],
-    ['the other one has it', honest, true, 401],
-    ['neither has it', honest, false, 200],
-    ['the other one is rate limited for a moment', await busy(false), false, 200],
-  ] as const) {
-    isBusy = true;
-    const endpoints = [
-      await startRewritingEndpoint(rpcUrl, lacking),
-      typeof other === 'function' ? await startRewritingEndpoint(rpcUrl, other) : other,
-    ];
-    const urls = endpoints.map(({ url }) => url);
-    const rpc = createRpc({ urls, log: pino({ enabled: false }), probeMs: Infinity });
-    Object.assign(api.deps.chain, rpc);
-    const verification = await attempt({ isSent });
-    t.equal(verification.status, status, what);
-    if (status === 503) t.match(verification.body.error, { message: /ask for another nonce/ });
-    await rpc.close();
-    for (const one of endpoints) one.close();
-  }
-});
+  },
+);
 
-void t.test('GET /auth/methods lists the ways to sign in, by Origin', async (t) => {
+void t.test('GET /auth/methods lists the sign-in methods for the request’s Origin', async (t) => {
   const api = await testApi(t, { publicUrl, corsOrigins });
   const methods = async (origin: string) =>
     (

@@ -183,292 +183,301 @@ interface List {
   expected?: () => string[];
 }
 
-void t.test(`lists read few rows in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t) => {
-  const { sql, url } = await testDatabase(t);
-  const many = await manyRows(sql, rows);
-  // Connects as `serve` does.
-  const one = connect(url, { max: 1, name: 'explain', planning: 'serve' });
-  t.teardown(() => one.end());
+void t.test(
+  `list queries read few rows in tables of ${rows} rows`,
+  { timeout: 3_000_000 },
+  async (t) => {
+    const { sql, url } = await testDatabase(t);
+    const many = await manyRows(sql, rows);
+    // Connects as `serve` does.
+    const one = connect(url, { max: 1, name: 'explain', planning: 'serve' });
+    t.teardown(() => one.end());
 
-  const { appId, endpointId, other, middle } = many;
-  const first = { after: null, limit };
-  const [subscription, plain] = many.subscriptions as [string, string];
-  const idIn = async (table: string) =>
-    (await sql<{ id: string }[]>`select id from ${sql(table)} where subscription_id = ${plain}`)[0]!
-      .id;
-  const event = await idIn('events');
-  const payment = await idIn('payments');
-  const [delivery] = await sql<
-    { id: string }[]
-  >`select id from all_deliveries where event_id = ${event}`;
-  const later = new Date(middle.getTime() + 1000 * Math.ceil(rows / 10));
-  const times = [
-    { since: null, until: null },
-    { since: middle, until: null },
-    { since: null, until: middle },
-    { since: middle, until: later },
-  ];
-  const pages = (deep: string) => [first, { after: deep, limit }];
-  const plans = [null, many.plans[0]!, other.planId, absent];
+    const { appId, endpointId, other, middle } = many;
+    const first = { after: null, limit };
+    const [subscription, plain] = many.subscriptions as [string, string];
+    const idIn = async (table: string) =>
+      (
+        await sql<{ id: string }[]>`select id from ${sql(table)} where subscription_id = ${plain}`
+      )[0]!.id;
+    const event = await idIn('events');
+    const payment = await idIn('payments');
+    const [delivery] = await sql<
+      { id: string }[]
+    >`select id from all_deliveries where event_id = ${event}`;
+    const later = new Date(middle.getTime() + 1000 * Math.ceil(rows / 10));
+    const times = [
+      { since: null, until: null },
+      { since: middle, until: null },
+      { since: null, until: middle },
+      { since: middle, until: later },
+    ];
+    const pages = (deep: string) => [first, { after: deep, limit }];
+    const plans = [null, many.plans[0]!, other.planId, absent];
 
-  // Small tables are filtered here too, to see that each way to a list leads to the same one.
-  const small = rows <= 50_000;
-  interface Row extends Record<string, unknown> {
-    id: string;
-    at: Date;
-  }
-  const rowsOf = async (table: string, time: string): Promise<Row[]> =>
-    small
-      ? await sql<Row[]>`select *, ${sql(time)} as at from ${sql(table)} order by at desc, id desc`
-      : [];
-  const within = (
-    found: Row[],
-    filters: Record<string, unknown>,
-    { since, until }: (typeof times)[number],
-    { after }: { after: string | null },
-  ) => {
-    const start = after === null ? 0 : found.findIndex(({ id }) => id === after) + 1;
-    return found
-      .slice(start)
-      .filter((row) =>
-        Object.entries(filters).every(([name, value]) => value === null || row[name] === value),
-      )
-      .filter(({ at }) => (since === null || at >= since) && (until === null || at < until))
-      .slice(0, limit)
-      .map(({ id }) => id);
-  };
-  const table = {
-    subscriptions: await rowsOf('subscriptions', 'created_at'),
-    payments: await rowsOf('payments', 'occurred_at'),
-    events: await rowsOf('events', 'created_at'),
-    deliveries: await rowsOf('all_deliveries', 'created_at'),
-  };
+    // Small tables are filtered here too, to see that each way to a list leads to the same one.
+    const small = rows <= 50_000;
+    interface Row extends Record<string, unknown> {
+      id: string;
+      at: Date;
+    }
+    const rowsOf = async (table: string, time: string): Promise<Row[]> =>
+      small
+        ? await sql<
+            Row[]
+          >`select *, ${sql(time)} as at from ${sql(table)} order by at desc, id desc`
+        : [];
+    const within = (
+      found: Row[],
+      filters: Record<string, unknown>,
+      { since, until }: (typeof times)[number],
+      { after }: { after: string | null },
+    ) => {
+      const start = after === null ? 0 : found.findIndex(({ id }) => id === after) + 1;
+      return found
+        .slice(start)
+        .filter((row) =>
+          Object.entries(filters).every(([name, value]) => value === null || row[name] === value),
+        )
+        .filter(({ at }) => (since === null || at >= since) && (until === null || at < until))
+        .slice(0, limit)
+        .map(({ id }) => id);
+    };
+    const table = {
+      subscriptions: await rowsOf('subscriptions', 'created_at'),
+      payments: await rowsOf('payments', 'occurred_at'),
+      events: await rowsOf('events', 'created_at'),
+      deliveries: await rowsOf('all_deliveries', 'created_at'),
+    };
 
-  const statusOf = <T extends string>({ status }: { status: T | null }) => ({
-    status: status === null ? null : [status],
-  });
-  const named = (name: string, filters: object, page: { after: string | null }) =>
-    `${name} ${JSON.stringify(filters)}${page.after === null ? '' : ', deep page'}`;
-  const subscriptions = combinations({
-    status: [null, 'active', 'past_due', 'cancelled', 'expired'],
-    planId: plans,
-    subscriberWallet: [null, ...many.wallets],
-    time: times,
-    page: pages(plain),
-  }).map(({ time, page, ...filters }): List => ({
-    name: named('subscriptions', { ...filters, ...time }, page),
-    ask: (handle) =>
-      listSubscriptionsOfApp(
-        handle,
-        appId,
-        { externalId: null, subscriptionPda: null, ...filters, ...time, ...statusOf(filters) },
-        page,
-      ),
-    // Each row's plan, app and merchant are read. The index of an ordinary wallet serves, not
-    // of one that is everywhere.
-    most:
-      filters.status === null && filters.subscriberWallet !== 'everywhere'
-        ? 1 + 4 * limit
-        : undefined,
-    expected: () => within(table.subscriptions, { appId, ...filters }, time, page),
-  }));
-  const transactions = combinations({
-    status: [null, 'succeeded', 'failed'],
-    planId: plans,
-    subscriptionId: [null, subscription, plain, other.subscriptionId, absent],
-    time: times,
-    page: pages(payment),
-  }).map(({ time, page, ...filters }): List => ({
-    name: named('transactions', { ...filters, ...time }, page),
-    ask: (handle) =>
-      listTransactions(
-        handle,
-        appId,
-        { ...anyTransaction, ...filters, ...time, ...statusOf(filters) },
-        page,
-      ),
-    // Each row's plan and subscription are read; the cursor's row, and the subscription that
-    // is named.
-    most: filters.status === null && filters.planId === null ? 2 + 3 * limit : undefined,
-    expected: () => within(table.payments, { appId, ...filters }, time, page),
-  }));
-  const deliveries = combinations({
-    // The filters that an index serves.
-    status: [null, 'pending', 'failed', 'cancelled'] as const,
-    type: [null],
-    time: times,
-    page: pages(delivery!.id),
-  }).map(({ time, page, ...filters }): List => ({
-    name: named('deliveries', { ...filters, ...time }, page),
-    ask: (handle) =>
-      listDeliveries(handle, endpointId, { ...filters, ...time, ...statusOf(filters) }, page),
-    most: 1 + limit,
-    expected: () =>
-      within(
-        table.deliveries,
-        { endpointId, status: filters.status, eventType: filters.type },
-        time,
-        page,
-      ),
-  }));
-  const events = combinations({ type: [null], time: times, page: pages(event) }).map(
-    ({ time, page, type }): List => ({
-      name: named('events', { type, ...time }, page),
-      ask: (handle) => listEvents(handle, appId, { type, subscriptionId: null, ...time }, page),
-      most: 1 + limit,
-      expected: () => within(table.events, { appId, type }, time, page),
-    }),
-  );
-
-  const [deepApp] = await sql<
-    { id: string }[]
-  >`select id from apps where merchant_id = ${many.merchantId} order by id limit 1 offset ${rows / 10}`;
-  const [deepKey] = await sql<
-    { id: string }[]
-  >`select id from api_keys where merchant_id = ${many.merchantId} order by id limit 1 offset ${rows / 10}`;
-  const [deepSession] = await sql<
-    { id: string }[]
-  >`select id from checkout_sessions where app_id = ${appId} order by id limit 1 offset ${rows / 10}`;
-  const [deepPlan] = await sql<
-    { id: string }[]
-  >`select id from plans where app_id = ${appId} order by id limit 1 offset ${rows / 10}`;
-  const plainLists = [
-    ...[first, { after: deepApp!.id, limit }].map((page): List => ({
-      name: named('apps', {}, page),
-      ask: (handle) => listApps(handle, many.merchantId, page),
-      most: limit,
-    })),
-    ...[first, { after: deepKey!.id, limit }].map((page): List => ({
-      name: named('API keys', {}, page),
-      ask: (handle) => listApiKeys(handle, many.merchantId, page),
-      most: limit,
-    })),
-    ...[first, { after: deepPlan!.id, limit }].map((page): List => ({
-      name: named('plans', {}, page),
-      ask: (handle) => listPlans(handle, appId, page),
-      most: limit,
-    })),
-    ...[first, { after: deepSession!.id, limit }].map((page): List => ({
-      name: named('checkout sessions', {}, page),
-      ask: (handle) => listCheckoutSessions(handle, appId, page),
-      most: limit,
-    })),
-    ...combinations({ wallet: many.wallets, page: pages(plain) }).map(({ wallet, page }): List => ({
-      name: named('subscriptions of a wallet', { wallet }, page),
-      ask: (handle) => listSubscriptionsOfWallet(handle, { wallet, boundTo: null }, page),
-      // One that is past due reads its last failed payment, too.
-      most: 6 * limit,
-    })),
-    // A customer's subscriptions are read, and of each at most a page.
-    ...many.customers.flatMap((whose): List[] =>
-      pages(payment).flatMap((page): List[] => [
-        {
-          name: named('transactions of a customer', whose, page),
-          ask: (handle) => listTransactions(handle, appId, { ...anyTransaction, ...whose }, page),
-          most: 6 * limit,
-        },
-        {
-          name: named('refunds of a customer', whose, page),
-          ask: (handle) => listRefundsOfApp(handle, appId, { ...anyRefund, ...whose }, page),
-          most: 6 * limit,
-        },
-        {
-          name: named('a customer', whose, page),
-          ask: (handle) => readCustomer(handle, appId, whose),
-          most: 6 * limit,
-        },
-      ]),
-    ),
-    {
-      name: 'refunds',
-      ask: (handle: Sql) => listRefundsOfApp(handle, appId, anyRefund, first),
-      most: limit,
-    },
-    {
-      name: 'refunds of a subscription',
-      ask: (handle: Sql) =>
-        listRefundsOfApp(handle, appId, { ...anyRefund, subscriptionId: subscription }, first),
-      most: 1 + limit,
-    },
-    // Each hit's plan is read besides; a part of a wallet may be checked in a few more rows.
-    {
-      name: 'a search for the start of an external id',
-      ask: (handle: Sql) => findByExternalId(handle, appId, 'customer1'),
-      most: 4 * limit,
-    },
-    {
-      name: 'a search for a part of a wallet',
-      ask: (handle: Sql) => findByWalletPart(handle, appId, walletPart('criber1234')!),
-      most: 4 * limit,
-    },
-    { name: 'a search for an id', ask: (handle: Sql) => findById(handle, appId, event), most: 6 },
-    { name: 'webhook endpoints', ask: (handle: Sql) => listEndpoints(handle, appId), most: 1 },
-    {
-      name: 'the holder of a key',
-      ask: (handle: Sql) => findKeyHolders(handle, [many.keyHash.toString('hex')]),
-      most: 2,
-    },
-    { name: 'a merchant', ask: (handle: Sql) => findMerchants(handle, [many.wallet]), most: 1 },
-    {
-      name: 'the event feed',
-      ask: (handle: Sql) => readFeed(handle, appId, { after: FIRST_ID, bound: LAST_ID, limit }),
-      most: limit,
-    },
-    {
-      name: 'the event feed, further on',
-      ask: (handle: Sql) => readFeed(handle, appId, { after: event, bound: LAST_ID, limit }),
-      most: limit,
-    },
-  ] as List[];
-
-  // A minute of the table. The app's endpoints are read besides, which are a quarter as many as the
-  // table's rows.
-  const minute = new Date(middle.getTime() + 60_000);
-  const replays = [
-    { since: middle, until: minute, before: later.toISOString() },
-    { since: middle, until: null, before: minute.toISOString() },
-  ].flatMap(({ before, ...span }): List[] => {
-    const selection = { ...everything, appId, ...span };
-    const run = { cursor: null, until: before };
-    const lists = Object.entries({
-      counted: (handle: Sql) => countMatching(handle, selection, before),
-      'counted, never sent': (handle: Sql) => countUnsent(handle, selection, before),
-      queued: (handle: Sql) => queueDeliveriesAgain(handle as never, selection, run, 1000),
-      'queued, never sent': (handle: Sql) => queueUnsent(handle as never, selection, run, 1000),
+    const statusOf = <T extends string>({ status }: { status: T | null }) => ({
+      status: status === null ? null : [status],
     });
-    return lists.map(([name, ask]) => ({
-      name: `a replay of a minute, ${name}, ${JSON.stringify(span)}`,
-      ask,
-      most: rows / 4 + 10 * 60,
+    const named = (name: string, filters: object, page: { after: string | null }) =>
+      `${name} ${JSON.stringify(filters)}${page.after === null ? '' : ', deep page'}`;
+    const subscriptions = combinations({
+      status: [null, 'active', 'past_due', 'cancelled', 'expired'],
+      planId: plans,
+      subscriberWallet: [null, ...many.wallets],
+      time: times,
+      page: pages(plain),
+    }).map(({ time, page, ...filters }): List => ({
+      name: named('subscriptions', { ...filters, ...time }, page),
+      ask: (handle) =>
+        listSubscriptionsOfApp(
+          handle,
+          appId,
+          { externalId: null, subscriptionPda: null, ...filters, ...time, ...statusOf(filters) },
+          page,
+        ),
+      // Each row's plan, app and merchant are read. The index of an ordinary wallet serves, not
+      // of one that is everywhere.
+      most:
+        filters.status === null && filters.subscriberWallet !== 'everywhere'
+          ? 1 + 4 * limit
+          : undefined,
+      expected: () => within(table.subscriptions, { appId, ...filters }, time, page),
     }));
-  });
+    const transactions = combinations({
+      status: [null, 'succeeded', 'failed'],
+      planId: plans,
+      subscriptionId: [null, subscription, plain, other.subscriptionId, absent],
+      time: times,
+      page: pages(payment),
+    }).map(({ time, page, ...filters }): List => ({
+      name: named('transactions', { ...filters, ...time }, page),
+      ask: (handle) =>
+        listTransactions(
+          handle,
+          appId,
+          { ...anyTransaction, ...filters, ...time, ...statusOf(filters) },
+          page,
+        ),
+      // Each row's plan and subscription are read; the cursor's row, and the subscription that
+      // is named.
+      most: filters.status === null && filters.planId === null ? 2 + 3 * limit : undefined,
+      expected: () => within(table.payments, { appId, ...filters }, time, page),
+    }));
+    const deliveries = combinations({
+      // The filters that an index serves.
+      status: [null, 'pending', 'failed', 'cancelled'] as const,
+      type: [null],
+      time: times,
+      page: pages(delivery!.id),
+    }).map(({ time, page, ...filters }): List => ({
+      name: named('deliveries', { ...filters, ...time }, page),
+      ask: (handle) =>
+        listDeliveries(handle, endpointId, { ...filters, ...time, ...statusOf(filters) }, page),
+      most: 1 + limit,
+      expected: () =>
+        within(
+          table.deliveries,
+          { endpointId, status: filters.status, eventType: filters.type },
+          time,
+          page,
+        ),
+    }));
+    const events = combinations({ type: [null], time: times, page: pages(event) }).map(
+      ({ time, page, type }): List => ({
+        name: named('events', { type, ...time }, page),
+        ask: (handle) => listEvents(handle, appId, { type, subscriptionId: null, ...time }, page),
+        most: 1 + limit,
+        expected: () => within(table.events, { appId, type }, time, page),
+      }),
+    );
 
-  for (const [name, lists] of Object.entries({
-    subscriptions,
-    transactions,
-    deliveries,
-    events,
-    others: plainLists,
-    replays,
-  })) {
-    const chosen = lists.filter((_, index) => !small || lists.length < 50 || index % 5 === 0);
-    await t.test(`${name}: ${chosen.length} lists`, async (t) => {
-      for (const list of chosen) {
-        for (const mode of ['force_custom_plan', 'force_generic_plan'] as const) {
-          if (list.most === undefined) break;
-          const plan = await planOf(one, mode, list.ask);
-          const faults = faultsOf(plan, list.most);
-          if (faults.length > 0)
-            t.fail(`${list.name}, ${mode}: ${faults.join('; ')}`, { scans: describe(plan) });
-        }
-        if (small && list.expected !== undefined) {
-          const found = (await list.ask(sql)) as { id: string }[];
-          const ids = found.map(({ id }) => id);
-          const expected = list.expected();
-          if (ids.join() !== expected.join()) t.same(ids, expected, list.name);
-        }
-      }
-      t.pass('each read what it returned');
+    const [deepApp] = await sql<
+      { id: string }[]
+    >`select id from apps where merchant_id = ${many.merchantId} order by id limit 1 offset ${rows / 10}`;
+    const [deepKey] = await sql<
+      { id: string }[]
+    >`select id from api_keys where merchant_id = ${many.merchantId} order by id limit 1 offset ${rows / 10}`;
+    const [deepSession] = await sql<
+      { id: string }[]
+    >`select id from checkout_sessions where app_id = ${appId} order by id limit 1 offset ${rows / 10}`;
+    const [deepPlan] = await sql<
+      { id: string }[]
+    >`select id from plans where app_id = ${appId} order by id limit 1 offset ${rows / 10}`;
+    const plainLists = [
+      ...[first, { after: deepApp!.id, limit }].map((page): List => ({
+        name: named('apps', {}, page),
+        ask: (handle) => listApps(handle, many.merchantId, page),
+        most: limit,
+      })),
+      ...[first, { after: deepKey!.id, limit }].map((page): List => ({
+        name: named('API keys', {}, page),
+        ask: (handle) => listApiKeys(handle, many.merchantId, page),
+        most: limit,
+      })),
+      ...[first, { after: deepPlan!.id, limit }].map((page): List => ({
+        name: named('plans', {}, page),
+        ask: (handle) => listPlans(handle, appId, page),
+        most: limit,
+      })),
+      ...[first, { after: deepSession!.id, limit }].map((page): List => ({
+        name: named('checkout sessions', {}, page),
+        ask: (handle) => listCheckoutSessions(handle, appId, page),
+        most: limit,
+      })),
+      ...combinations({ wallet: many.wallets, page: pages(plain) }).map(
+        ({ wallet, page }): List => ({
+          name: named('subscriptions of a wallet', { wallet }, page),
+          ask: (handle) => listSubscriptionsOfWallet(handle, { wallet, boundTo: null }, page),
+          // One that is past due reads its last failed payment, too.
+          most: 6 * limit,
+        }),
+      ),
+      // A customer's subscriptions are read, and of each at most a page.
+      ...many.customers.flatMap((whose): List[] =>
+        pages(payment).flatMap((page): List[] => [
+          {
+            name: named('transactions of a customer', whose, page),
+            ask: (handle) => listTransactions(handle, appId, { ...anyTransaction, ...whose }, page),
+            most: 6 * limit,
+          },
+          {
+            name: named('refunds of a customer', whose, page),
+            ask: (handle) => listRefundsOfApp(handle, appId, { ...anyRefund, ...whose }, page),
+            most: 6 * limit,
+          },
+          {
+            name: named('a customer', whose, page),
+            ask: (handle) => readCustomer(handle, appId, whose),
+            most: 6 * limit,
+          },
+        ]),
+      ),
+      {
+        name: 'refunds',
+        ask: (handle: Sql) => listRefundsOfApp(handle, appId, anyRefund, first),
+        most: limit,
+      },
+      {
+        name: 'refunds of a subscription',
+        ask: (handle: Sql) =>
+          listRefundsOfApp(handle, appId, { ...anyRefund, subscriptionId: subscription }, first),
+        most: 1 + limit,
+      },
+      // Each hit's plan is read besides; a part of a wallet may be checked in a few more rows.
+      {
+        name: 'a search for the start of an external id',
+        ask: (handle: Sql) => findByExternalId(handle, appId, 'customer1'),
+        most: 4 * limit,
+      },
+      {
+        name: 'a search for a part of a wallet',
+        ask: (handle: Sql) => findByWalletPart(handle, appId, walletPart('criber1234')!),
+        most: 4 * limit,
+      },
+      { name: 'a search for an id', ask: (handle: Sql) => findById(handle, appId, event), most: 6 },
+      { name: 'webhook endpoints', ask: (handle: Sql) => listEndpoints(handle, appId), most: 1 },
+      {
+        name: 'the holder of a key',
+        ask: (handle: Sql) => findKeyHolders(handle, [many.keyHash.toString('hex')]),
+        most: 2,
+      },
+      { name: 'a merchant', ask: (handle: Sql) => findMerchants(handle, [many.wallet]), most: 1 },
+      {
+        name: 'the event feed',
+        ask: (handle: Sql) => readFeed(handle, appId, { after: FIRST_ID, bound: LAST_ID, limit }),
+        most: limit,
+      },
+      {
+        name: 'the event feed, further on',
+        ask: (handle: Sql) => readFeed(handle, appId, { after: event, bound: LAST_ID, limit }),
+        most: limit,
+      },
+    ] as List[];
+
+    // A minute of the table. The app's endpoints are read besides, which are a quarter as many as the
+    // table's rows.
+    const minute = new Date(middle.getTime() + 60_000);
+    const replays = [
+      { since: middle, until: minute, before: later.toISOString() },
+      { since: middle, until: null, before: minute.toISOString() },
+    ].flatMap(({ before, ...span }): List[] => {
+      const selection = { ...everything, appId, ...span };
+      const run = { cursor: null, until: before };
+      const lists = Object.entries({
+        counted: (handle: Sql) => countMatching(handle, selection, before),
+        'counted, never sent': (handle: Sql) => countUnsent(handle, selection, before),
+        queued: (handle: Sql) => queueDeliveriesAgain(handle as never, selection, run, 1000),
+        'queued, never sent': (handle: Sql) => queueUnsent(handle as never, selection, run, 1000),
+      });
+      return lists.map(([name, ask]) => ({
+        name: `a replay of a minute, ${name}, ${JSON.stringify(span)}`,
+        ask,
+        most: rows / 4 + 10 * 60,
+      }));
     });
-  }
-});
+
+    for (const [name, lists] of Object.entries({
+      subscriptions,
+      transactions,
+      deliveries,
+      events,
+      others: plainLists,
+      replays,
+    })) {
+      const chosen = lists.filter((_, index) => !small || lists.length < 50 || index % 5 === 0);
+      await t.test(`the ${chosen.length} list queries of ${name} read few rows`, async (t) => {
+        for (const list of chosen) {
+          for (const mode of ['force_custom_plan', 'force_generic_plan'] as const) {
+            if (list.most === undefined) break;
+            const plan = await planOf(one, mode, list.ask);
+            const faults = faultsOf(plan, list.most);
+            if (faults.length > 0)
+              t.fail(`${list.name}, ${mode}: ${faults.join('; ')}`, { scans: describe(plan) });
+          }
+          if (small && list.expected !== undefined) {
+            const found = (await list.ask(sql)) as { id: string }[];
+            const ids = found.map(({ id }) => id);
+            const expected = list.expected();
+            if (ids.join() !== expected.join()) t.same(ids, expected, list.name);
+          }
+        }
+        t.pass('each read what it returned');
+      });
+    }
+  },
+);

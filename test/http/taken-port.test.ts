@@ -6,7 +6,7 @@ import t from 'tap';
 import { run } from '../fixtures/command.ts';
 import { daemonEnv } from '../fixtures/daemons.ts';
 
-void t.test('serve on a port in use reports only that', async (t) => {
+void t.test('serve on a port in use prints one line with this reason', async (t) => {
   const other = createServer().listen(0, '127.0.0.1');
   await once(other, 'listening');
   t.teardown(() => other.close());

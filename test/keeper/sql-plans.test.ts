@@ -203,7 +203,7 @@ async function insertSmallApp(sql: Sql): Promise<string> {
 }
 
 void t.test(
-  `a statement reads no more with ${OTHERS} rows in each table that are finished or not due`,
+  `keeper statements read no more rows when tables have ${OTHERS} other rows, finished or not due`,
   { timeout: 3_600_000 },
   async (t) => {
     const { sql } = await testDatabase(t);

@@ -30,7 +30,7 @@ function circlesIn(imports: ReadonlyMap<string, readonly string[]>): string[] {
   return circles;
 }
 
-void t.test('a cycle of imports is found', async (t) => {
+void t.test('the import check finds a cycle of imports', async (t) => {
   const imports = { a: ['b', 'c'], b: ['c'], c: ['b'], d: ['a'] };
   t.strictSame(circlesIn(new Map(Object.entries(imports))), ['b -> c -> b']);
 });

@@ -5,7 +5,7 @@ import { night, table } from './night.ts';
 import { openPostgres } from './postgres.ts';
 
 void t.test(
-  'faults are detected and heal in time, and no work is lost or done twice',
+  'in the short night run, faults are detected and recovered in time without lost or repeated work',
   { timeout: 180_000 },
   async (t) => {
     const rows = await night({

@@ -30,7 +30,7 @@ async function bytesIn(path: string): Promise<number> {
   return sizes.reduce((total, size) => total + size, 0);
 }
 
-void t.test('every step of the Dockerfile works', async (t) => {
+void t.test('every step of the Dockerfile succeeds', async (t) => {
   const context = join(work, 'context');
   for (const path of allowed) await cp(join(root, path), join(context, path), { recursive: true });
   for (const stage of stages) {

@@ -110,7 +110,7 @@ void t.test(
 );
 
 void t.test(
-  'a subscriber changes the plan, with what is paid before the wallet signs',
+  'a subscriber changes the plan and sees the amount to pay before the wallet signs',
   async (t) => {
     const stage = await startStage(t);
     const { chain, served } = stage;

@@ -5,35 +5,38 @@ import { createTestWallet } from '../fixtures/page-wallet.ts';
 
 t.teardown(closeBrowser);
 
-void t.test('a cancellation that would lose credit asks first and names the credit', async (t) => {
-  const stage = await startStage(t);
-  const { chain, served } = stage;
-  const plan = await stage.plan();
-  const wallet = createTestWallet(chain.rpcUrl, chain.wallet().keypair);
-  const { page, faults } = await stage.open({ prepare: (one) => wallet.install(one) });
-  await page.goto(`/s/${plan.id}`);
-  await page.getByRole('button', { name: /Subscribe and pay with/ }).click();
-  await page.getByText('Paid until').waitFor();
-  await served.sql`update subscriptions set credit = 98140000`;
-  await page.goto('/account');
-  const cancel = page.getByRole('button', { name: /Cancel subscription/ });
-  await cancel.first().click();
-  const dialog = page.getByRole('dialog');
-  await dialog.getByText('98.14 USDC').waitFor();
-  await inspect(t, page, 'account-credit-lost');
-  wallet.asked.length = 0;
-  await dialog.getByRole('button', { name: 'Keep the subscription' }).click();
-  await dialog.waitFor({ state: 'detached' });
-  t.same(wallet.asked, [], 'nothing is signed');
-  await page.getByRole('button', { name: 'Withdraw the approval' }).click();
-  await dialog.getByRole('checkbox').check();
-  await dialog.getByText('Your credit of 98.14 USDC is lost').waitFor();
-  await inspect(t, page, 'account-withdraw-credit');
-  await dialog.getByRole('button', { name: /Keep/ }).click();
-  await dialog.waitFor({ state: 'detached' });
-  await cancel.first().click();
-  await dialog.getByRole('button', { name: 'Cancel subscription' }).click();
-  await page.getByText(/98\.14 USDC of credit is left/).waitFor();
-  t.equal(await page.getByText('you keep what you have paid for').count(), 0);
-  t.same(faults, []);
-});
+void t.test(
+  'before a cancellation that would lose credit, the page asks and names the credit',
+  async (t) => {
+    const stage = await startStage(t);
+    const { chain, served } = stage;
+    const plan = await stage.plan();
+    const wallet = createTestWallet(chain.rpcUrl, chain.wallet().keypair);
+    const { page, faults } = await stage.open({ prepare: (one) => wallet.install(one) });
+    await page.goto(`/s/${plan.id}`);
+    await page.getByRole('button', { name: /Subscribe and pay with/ }).click();
+    await page.getByText('Paid until').waitFor();
+    await served.sql`update subscriptions set credit = 98140000`;
+    await page.goto('/account');
+    const cancel = page.getByRole('button', { name: /Cancel subscription/ });
+    await cancel.first().click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('98.14 USDC').waitFor();
+    await inspect(t, page, 'account-credit-lost');
+    wallet.asked.length = 0;
+    await dialog.getByRole('button', { name: 'Keep the subscription' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    t.same(wallet.asked, [], 'nothing is signed');
+    await page.getByRole('button', { name: 'Withdraw the approval' }).click();
+    await dialog.getByRole('checkbox').check();
+    await dialog.getByText('Your credit of 98.14 USDC is lost').waitFor();
+    await inspect(t, page, 'account-withdraw-credit');
+    await dialog.getByRole('button', { name: /Keep/ }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await cancel.first().click();
+    await dialog.getByRole('button', { name: 'Cancel subscription' }).click();
+    await page.getByText(/98\.14 USDC of credit is left/).waitFor();
+    t.equal(await page.getByText('you keep what you have paid for').count(), 0);
+    t.same(faults, []);
+  },
+);

@@ -4,7 +4,7 @@ import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
 
 t.teardown(closeBrowser);
 
-void t.test('the API reference only has the name and logo of this project', async (t) => {
+void t.test("the API reference shows only this project's name and logo", async (t) => {
   const stage = await startStage(t, { keeper: false });
   const { page, faults } = await stage.open();
   await page.goto('/docs/');

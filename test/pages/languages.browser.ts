@@ -26,31 +26,34 @@ const orders: Readonly<Record<keyof typeof languages, string>> = {
   ja: 'Test walletで購読する',
 };
 
-void t.test('a page is in the browser’s language, and loads no other catalogue', async (t) => {
-  const stage = await startStage(t, { keeper: false });
-  const { id } = await stage.plan({ amount: '1250000000', trialHours: 168 });
-  for (const [code, [title, amount]] of Object.entries(shown)) {
-    const wallet = createTestWallet(stage.chain.rpcUrl, stage.chain.wallet().keypair);
-    const { page, faults } = await stage.open({
-      locale: code === 'pt' ? 'pt-BR' : code,
-      prepare: (one) => wallet.install(one),
-    });
-    const asked: string[] = [];
-    page.on('request', (request) => asked.push(request.url()));
-    await page.goto(`/s/${id}`);
-    await page.getByRole('heading', { name: title }).waitFor();
-    const order = orders[code as keyof typeof orders];
-    await page.getByRole('button', { name: order, exact: true }).waitFor();
-    t.equal(await page.locator('.price-amount').innerText(), amount, code);
-    t.equal((await page.locator('html').getAttribute('lang'))?.slice(0, 2), code);
-    t.equal(asked.filter((url) => url.includes('words-')).length, code === 'en' ? 0 : 1);
-    await inspect(t, page, `language-${code}-offer`);
-    await page.goto('/account');
-    await page.getByRole('heading', { level: 1 }).waitFor();
-    await inspect(t, page, `language-${code}-account`);
-    t.same(faults, [], code);
-  }
-});
+void t.test(
+  'a page is shown in the browser’s language and loads no other language file',
+  async (t) => {
+    const stage = await startStage(t, { keeper: false });
+    const { id } = await stage.plan({ amount: '1250000000', trialHours: 168 });
+    for (const [code, [title, amount]] of Object.entries(shown)) {
+      const wallet = createTestWallet(stage.chain.rpcUrl, stage.chain.wallet().keypair);
+      const { page, faults } = await stage.open({
+        locale: code === 'pt' ? 'pt-BR' : code,
+        prepare: (one) => wallet.install(one),
+      });
+      const asked: string[] = [];
+      page.on('request', (request) => asked.push(request.url()));
+      await page.goto(`/s/${id}`);
+      await page.getByRole('heading', { name: title }).waitFor();
+      const order = orders[code as keyof typeof orders];
+      await page.getByRole('button', { name: order, exact: true }).waitFor();
+      t.equal(await page.locator('.price-amount').innerText(), amount, code);
+      t.equal((await page.locator('html').getAttribute('lang'))?.slice(0, 2), code);
+      t.equal(asked.filter((url) => url.includes('words-')).length, code === 'en' ? 0 : 1);
+      await inspect(t, page, `language-${code}-offer`);
+      await page.goto('/account');
+      await page.getByRole('heading', { level: 1 }).waitFor();
+      await inspect(t, page, `language-${code}-account`);
+      t.same(faults, [], code);
+    }
+  },
+);
 
 void t.test(
   'an unknown language falls back to English, and a chosen language is kept',

@@ -102,14 +102,17 @@ void t.test('the subscribe page works with a wallet app on a phone', async (t) =
     await one.sees('You declined in your wallet.');
   });
 
-  await t.test('without a wallet app on the phone the page offers links to some', async (t) => {
-    const one = await phoneScene(t, stage);
-    one.phone.isMissing = true;
-    await one.press(/^Subscribe and pay with/);
-    await one.sees('No wallet app answered.');
-    await one.page.getByRole('link', { name: 'Open in Phantom' }).waitFor();
-    await inspect(t, one.page, 'phone-no-app');
-  });
+  await t.test(
+    'without a wallet app on the phone, the page offers links to install some',
+    async (t) => {
+      const one = await phoneScene(t, stage);
+      one.phone.isMissing = true;
+      await one.press(/^Subscribe and pay with/);
+      await one.sees('No wallet app answered.');
+      await one.page.getByRole('link', { name: 'Open in Phantom' }).waitFor();
+      await inspect(t, one.page, 'phone-no-app');
+    },
+  );
 
   await t.test(
     'the page explains when the browser does not let it connect to the wallet app',

@@ -357,7 +357,7 @@ void t.test('the subscribe page adapts to a returning wallet', async (t) => {
     },
   );
 
-  await t.test('the page names a plan that has ended, is pending or does not exist', async (t) => {
+  await t.test('the page says that a plan has ended, is pending or does not exist', async (t) => {
     const one = await scene(stage);
     const { sql } = served;
     await sql`update apps set website_url = 'https://tea.example/'`;

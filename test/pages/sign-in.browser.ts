@@ -79,7 +79,7 @@ void t.test('the subscribe page signs wallets in by each method', async (t) => {
     t.same(one.wallet.asked, ['connect', 'signIn']);
   });
 
-  await t.test('a sign-in by another account than the chosen one is pointed out', async (t) => {
+  await t.test('the page says when another account than the chosen one signed', async (t) => {
     const other = randomAddress();
     const one = await scene(stage, { signsInAs: other });
     await one.press();
@@ -90,19 +90,24 @@ void t.test('the subscribe page signs wallets in by each method', async (t) => {
     await one.sees(subscribed);
   });
 
-  await t.test('a wallet that cannot sign in is named, with the reason', async () => {
+  await t.test('if a wallet cannot sign in, the page names the wallet and the reason', async () => {
     const one = await scene(stage, { features: ['signAndSendTransaction'] });
     await one.sees('Test wallet cannot be used here: it signs no message');
     await one.sees('No wallet of this browser can sign in here.');
   });
 
-  await t.test('a merchant can sign in with a message only', async () => {
-    const { keypair } = stage.chain.wallet();
-    const wallet = createTestWallet(stage.chain.rpcUrl, keypair, { features: ['signTransaction'] });
-    const { page } = await stage.open({ prepare: (one) => wallet.install(one) });
-    await page.goto('/dashboard');
-    await page.getByText('a merchant signs in with a message').waitFor();
-  });
+  await t.test(
+    'a merchant can sign in only with a signed message, not with a transaction',
+    async () => {
+      const { keypair } = stage.chain.wallet();
+      const wallet = createTestWallet(stage.chain.rpcUrl, keypair, {
+        features: ['signTransaction'],
+      });
+      const { page } = await stage.open({ prepare: (one) => wallet.install(one) });
+      await page.goto('/dashboard');
+      await page.getByText('a merchant signs in with a message').waitFor();
+    },
+  );
 });
 
 void t.test('a merchant signs in under each host name of a developer’s machine', async (t) => {

@@ -121,7 +121,7 @@ void t.test('a wallet with 5 USDC and no SOL can use all pages', async (t) => {
   const stage = await startStage(t, { env });
   for (const width of [1280, 390])
     await t.test(
-      `a wallet without SOL subscribes, cancels and closes, ${width} pixels`,
+      `a wallet without SOL subscribes, cancels and closes on a screen of ${width} pixels`,
       async (t) => {
         const one = await poorScene(stage, {}, { width });
         const sponsor = stage.served.env.KEEPER_ADDRESS ?? '';
@@ -160,18 +160,21 @@ void t.test('a wallet with 5 USDC and no SOL can use all pages', async (t) => {
     },
   );
 
-  await t.test('a wallet that can only send by itself is shown that it needs SOL', async (t) => {
-    const gifts = { lamports: 1_000_000_000n, usdc: 5_000_000n };
-    const features = ['signMessage', 'signAndSendTransaction'] as const;
-    const one = await poorScene(stage, { features }, { gifts });
-    await one.press();
-    await one.sees('Your wallet needs some SOL here');
-    t.same(one.wallet.asked, ['connect'], 'before it is asked for anything');
-    await inspect(t, one.page, 'sponsored-sends');
-    await one.press();
-    await one.sees(subscribed);
-    t.same(await sponsorships(stage, one.wallet.address), []);
-  });
+  await t.test(
+    'a wallet that cannot sign without sending is shown that it needs SOL',
+    async (t) => {
+      const gifts = { lamports: 1_000_000_000n, usdc: 5_000_000n };
+      const features = ['signMessage', 'signAndSendTransaction'] as const;
+      const one = await poorScene(stage, { features }, { gifts });
+      await one.press();
+      await one.sees('Your wallet needs some SOL here');
+      t.same(one.wallet.asked, ['connect'], 'before it is asked for anything');
+      await inspect(t, one.page, 'sponsored-sends');
+      await one.press();
+      await one.sees(subscribed);
+      t.same(await sponsorships(stage, one.wallet.address), []);
+    },
+  );
 
   const all = ['signIn', 'signMessage', 'signTransaction', 'signAndSendTransaction'] as const;
   const passBlocks = async () => {
@@ -179,7 +182,7 @@ void t.test('a wallet with 5 USDC and no SOL can use all pages', async (t) => {
   };
 
   await t.test(
-    'after a lapse a wallet with SOL sends its next transaction itself, on each page',
+    'after a sponsored transaction lapsed, a wallet with SOL sends its next one itself, on each page',
     async (t) => {
       const gifts = { lamports: 1_000_000_000n, usdc: 5_000_000n };
       const one = await poorScene(stage, { features: all, beforeSigning: passBlocks }, { gifts });
@@ -204,17 +207,24 @@ void t.test('a wallet with 5 USDC and no SOL can use all pages', async (t) => {
     },
   );
 
-  await t.test('after a lapse a wallet without SOL is sponsored again', async (t) => {
-    const one = await poorScene(stage, { features: all, beforeSigning: passBlocks });
-    await one.press();
-    await one.sees('The request expired');
-    await inspect(t, one.page, 'sponsored-lapsed');
-    one.wallet.switches.beforeSigning = undefined;
-    await one.press();
-    await one.sees(subscribed);
-    t.same(one.wallet.asked.slice(2), ['connect', 'signTransaction'], 'signed in by the hand-over');
-    t.equal(await balance(stage, one.wallet.address), 0n);
-  });
+  await t.test(
+    'after a sponsored transaction lapsed, a wallet without SOL is sponsored again',
+    async (t) => {
+      const one = await poorScene(stage, { features: all, beforeSigning: passBlocks });
+      await one.press();
+      await one.sees('The request expired');
+      await inspect(t, one.page, 'sponsored-lapsed');
+      one.wallet.switches.beforeSigning = undefined;
+      await one.press();
+      await one.sees(subscribed);
+      t.same(
+        one.wallet.asked.slice(2),
+        ['connect', 'signTransaction'],
+        'signed in by the hand-over',
+      );
+      t.equal(await balance(stage, one.wallet.address), 0n);
+    },
+  );
 
   await t.test(
     'a wallet is shown before it signs which approval the subscription replaces',
@@ -286,7 +296,7 @@ void t.test('a wallet with 5 USDC and no SOL can use all pages', async (t) => {
   });
 
   await t.test(
-    'a page that lost the response with its token still shows the payment',
+    "a page that did not get the response with the offer's token still shows the payment",
     async (t) => {
       const one = await poorScene(stage);
       let lost = 0;

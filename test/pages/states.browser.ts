@@ -47,11 +47,14 @@ void t.test('the subscribe page shows each state on the way to a subscription', 
     await look(t, one, 'several');
   });
 
-  await t.test('a wallet that cannot sign transactions is named, with the reason', async (t) => {
-    const one = await scene(stage, { features: ['signMessage'] });
-    await one.sees('it signs no Solana transactions');
-    await look(t, one, 'obstacle');
-  });
+  await t.test(
+    'if a wallet cannot sign transactions, the page names the wallet and the reason',
+    async (t) => {
+      const one = await scene(stage, { features: ['signMessage'] });
+      await one.sees('it signs no Solana transactions');
+      await look(t, one, 'obstacle');
+    },
+  );
 
   await t.test(
     'a service that cannot be reached is reported, and can be tried again',
@@ -91,20 +94,23 @@ void t.test('the subscribe page shows each state on the way to a subscription', 
     await look(t, one, 'failed');
   });
 
-  await t.test('a wallet on another network is refused before it is asked to sign', async (t) => {
-    const one = await scene(stage, { network: 'mainnet' });
-    await one.press();
-    await one.sees('is not on the local chain');
-    t.same(one.wallet.asked, []);
-    await look(t, one, 'wrong-network');
-  });
+  await t.test(
+    'a wallet on another Solana cluster is refused before it is asked to sign',
+    async (t) => {
+      const one = await scene(stage, { network: 'mainnet' });
+      await one.press();
+      await one.sees('is not on the local chain');
+      t.same(one.wallet.asked, []);
+      await look(t, one, 'wrong-network');
+    },
+  );
 
   for (const [rejects, text] of [
     ['connect', 'Your wallet is not connected'],
     ['signIn', 'You are not signed in'],
     ['sign', 'You have not subscribed'],
   ] as const)
-    await t.test(`a wallet declines ${rejects}, then accepts`, async (t) => {
+    await t.test(`a wallet that declines ${rejects} can try again and accept`, async (t) => {
       const one = await scene(stage, { rejects }, { width: 390 });
       await one.press();
       await one.sees(text);
@@ -126,11 +132,14 @@ void t.test('the subscribe page shows each state on the way to a subscription', 
     ['nothing', '', 'Your wallet failed and gave no reason. Nothing was paid.'],
     ['failure', '', 'Your wallet failed and gave no reason. Nothing was paid.'],
   ] as const)
-    await t.test(`a wallet throws ${throws} with the message "${rejection}"`, async () => {
-      const one = await scene(stage, { rejects: 'sign', throws, rejection });
-      await one.press();
-      await one.sees(text);
-    });
+    await t.test(
+      `the page handles a wallet that throws ${throws} with the message "${rejection}"`,
+      async () => {
+        const one = await scene(stage, { rejects: 'sign', throws, rejection });
+        await one.press();
+        await one.sees(text);
+      },
+    );
 
   await t.test('a user can stop waiting for the wallet and start again', async (t) => {
     const one = await scene(stage, { holds: 'sign' });
@@ -225,7 +234,7 @@ void t.test('the subscribe page shows each state on the way to a subscription', 
     },
   );
 
-  await t.test('a wallet is shown before it signs which approval it loses', async (t) => {
+  await t.test('before signing, the page shows which approval the wallet loses', async (t) => {
     const one = await scene(stage, {}, { width: 390 });
     const delegate = chain.wallet().keypair.publicKey.toBase58();
     await approveForeign(stage, one, delegate);
@@ -287,7 +296,7 @@ void t.test('the subscribe page shows each state on the way to a subscription', 
     },
   );
 
-  await t.test('a wallet that only sends by itself signs in and subscribes', async (t) => {
+  await t.test('a wallet that cannot sign without sending signs in and subscribes', async (t) => {
     const one = await scene(stage, { features: ['signMessage', 'signAndSendTransaction'] });
     await one.press();
     await one.sees(subscribed);
@@ -362,7 +371,7 @@ void t.test('the subscribe page shows each state on the way to a subscription', 
   );
 
   await t.test(
-    'after a lapse a wallet that can send sends its next transaction itself',
+    'after a transaction lapsed, a wallet that can send sends its next transaction itself',
     async (t) => {
       const one = await scene(stage, {
         features: ['signMessage', 'signTransaction', 'signAndSendTransaction'],

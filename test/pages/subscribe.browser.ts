@@ -5,7 +5,7 @@ import { createTestWallet } from '../fixtures/page-wallet.ts';
 
 t.teardown(closeBrowser);
 
-void t.test('a link leads to a collected payment', async (t) => {
+void t.test('a link to a plan leads to a collected payment', async (t) => {
   const stage = await startStage(t);
   const plan = await stage.plan();
   const wallet = createTestWallet(stage.chain.rpcUrl, stage.chain.wallet().keypair);

@@ -72,7 +72,7 @@ void t.test(
       },
     );
 
-    await t.test('the page of a plan that is known to be blocked asks for no wallet', async (t) => {
+    await t.test('the page of a blocked plan does not ask to connect a wallet', async (t) => {
       const { id: planId } = await stage.plan();
       // The keeper would unblock the plan if the account were in order.
       await stage.freeze('frozen');

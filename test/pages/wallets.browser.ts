@@ -13,7 +13,7 @@ void t.test(
     const { id: planId } = await stage.plan();
     for (const width of [1280, 390])
       for (const [name, { switches, before, then, told, asked }] of Object.entries(walletRows))
-        await t.test(`the wallet ${name} works on the pages, ${width} pixels`, async (t) => {
+        await t.test(`the wallet ${name} works on pages of ${width} pixels width`, async (t) => {
           const one = await scene(stage, switches(stage), { planId, width });
           await before?.(stage, one);
           await one.press();

@@ -36,20 +36,23 @@ void t.test('a page that does not start offers a way to continue', async (t) => 
       },
     );
 
-  await t.test('an address that loads too many pages gets a page that says so', async (t) => {
-    const { page } = await stage.open({ refusals: true });
-    let status = 200;
-    // The window's own address, which the browser's requests have.
-    while (status === 200) {
-      const response = await page.request.get('/account');
-      status = response.status();
-      await response.dispose();
-    }
-    t.equal(status, 429);
-    await page.goto(`/s/${id}`);
-    await page.getByRole('heading', { name: 'One moment, please' }).waitFor();
-    await page.getByText('Too many requests came from your network').waitFor();
-    await inspect(t, page, 'refused');
-    await stage.served.sql`delete from rate_budgets`;
-  });
+  await t.test(
+    'a client address that loads too many pages gets an error page with this reason',
+    async (t) => {
+      const { page } = await stage.open({ refusals: true });
+      let status = 200;
+      // The window's own address, which the browser's requests have.
+      while (status === 200) {
+        const response = await page.request.get('/account');
+        status = response.status();
+        await response.dispose();
+      }
+      t.equal(status, 429);
+      await page.goto(`/s/${id}`);
+      await page.getByRole('heading', { name: 'One moment, please' }).waitFor();
+      await page.getByText('Too many requests came from your network').waitFor();
+      await inspect(t, page, 'refused');
+      await stage.served.sql`delete from rate_budgets`;
+    },
+  );
 });

@@ -90,13 +90,13 @@ void t.test(
   },
 );
 
-void t.test('a sponsor pays the rent and is put on record', async (t) => {
+void t.test('a sponsor who pays the rent is recorded as payer of the authority', async (t) => {
   const scene = open(true);
   t.ok(readAuthority(scene, scene.key)?.payer.equals(scene.sponsor.publicKey));
 });
 
 void t.test(
-  "the address must be the user's own (103), the tokens too (130, 125, 108)",
+  'init refuses another authority address (103) and a wrong token account (130, 125, 108)',
   async (t) => {
     const scene = open();
     const user = newHolder(scene);
@@ -115,7 +115,7 @@ void t.test(
   },
 );
 
-void t.test('a close gives the rent back and leaves the approval', async (t) => {
+void t.test('closing an authority returns its rent and leaves the token approval', async (t) => {
   const scene = open();
   const { user, key } = scene;
   const before = lamportsOf(scene, user.publicKey) + lamportsOf(scene, key);
@@ -126,7 +126,7 @@ void t.test('a close gives the rent back and leaves the approval', async (t) => 
   t.equal(errorOf(scene, [user], closeAuthority(scene, user.publicKey)), 'InvalidAccountOwner');
 });
 
-void t.test('only its user closes an authority (130, 103)', async (t) => {
+void t.test('only the user of an authority can close it (else 130 or 103)', async (t) => {
   const scene = open(true);
   const { user, sponsor, key } = scene;
   const thief = newHolder(scene);
@@ -147,7 +147,7 @@ void t.test('only its user closes an authority (130, 103)', async (t) => {
 });
 
 void t.test(
-  "a sponsor's rent goes to the sponsor only: 113 without, 130 with another, 131 when it cannot be written",
+  "closing returns a sponsor's rent to the sponsor only (else 113, 130 or 131)",
   async (t) => {
     const scene = open(true);
     const { user, sponsor, key } = scene;
@@ -165,17 +165,20 @@ void t.test(
   },
 );
 
-void t.test('a revoke takes the approval back and closes the authority to its payer', async (t) => {
-  const scene = open(true);
-  const { user, sponsor, key } = scene;
-  const before = lamportsOf(scene, sponsor.publicKey) + lamportsOf(scene, key);
-  must(scene, [user], revokeAuthority(scene, user.publicKey, sponsor.publicKey));
-  t.equal(delegateOf(scene), undefined);
-  t.equal(dataOf(scene, key), undefined);
-  t.equal(lamportsOf(scene, sponsor.publicKey), before);
-});
+void t.test(
+  'a revoke withdraws the approval, closes the authority and returns its rent to the payer',
+  async (t) => {
+    const scene = open(true);
+    const { user, sponsor, key } = scene;
+    const before = lamportsOf(scene, sponsor.publicKey) + lamportsOf(scene, key);
+    must(scene, [user], revokeAuthority(scene, user.publicKey, sponsor.publicKey));
+    t.equal(delegateOf(scene), undefined);
+    t.equal(dataOf(scene, key), undefined);
+    t.equal(lamportsOf(scene, sponsor.publicKey), before);
+  },
+);
 
-void t.test('a revoke after a close takes back the approval that the close left', async (t) => {
+void t.test('a revoke after a close withdraws the approval that the close left', async (t) => {
   const scene = open();
   const { user } = scene;
   must(scene, [user], closeAuthority(scene, user.publicKey));
@@ -197,7 +200,7 @@ void t.test('a revoke leaves the approval of another delegate alone', async (t) 
   t.equal(dataOf(scene, scene.key), undefined);
 });
 
-void t.test("a revoke needs the user's own token account (130)", async (t) => {
+void t.test("a revoke of another user's token account is refused (130)", async (t) => {
   const scene = open();
   const other = newHolder(scene);
   t.equal(

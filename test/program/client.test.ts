@@ -200,7 +200,7 @@ void t.test('the published client derives the same addresses', async (t) => {
 });
 
 void t.test(
-  "the client's decoders read the authority, the plan and the subscription that its builders made",
+  "the published client's decoders read the accounts that its instructions created",
   async (t) => {
     const scene = await open();
     const { merchant, treasury, keeper, sponsor, owner, mint } = scene;
@@ -240,7 +240,7 @@ void t.test(
 );
 
 void t.test(
-  "the client's transfers move net and fee, and its error codes are those of the program",
+  "the published client's transfers move net and fee, and its error codes equal the program's",
   async (t) => {
     const scene = await open();
     const { merchant, treasury, keeper, subscriber } = scene;
@@ -262,7 +262,7 @@ void t.test(
   },
 );
 
-void t.test("the client's cancel, resume and revoke are accepted", async (t) => {
+void t.test('the program accepts cancel, resume and revoke of the published client', async (t) => {
   const scene = await open();
   const { subscriber, sponsor, owner, planPda, subscriptionPda } = scene;
   const side = { subscriber: owner, planPda };
@@ -289,7 +289,7 @@ void t.test("the client's cancel, resume and revoke are accepted", async (t) => 
 });
 
 void t.test(
-  "the client's update_plan, delete_plan and close of the authority are accepted",
+  "the program accepts the published client's update_plan, delete_plan and close of the authority",
   async (t) => {
     const scene = await open(START + 3n * PERIOD);
     const { merchant, subscriber, planPda, owner } = scene;

@@ -43,7 +43,7 @@ const period = (number: bigint) => ({
 });
 
 void t.test(
-  'a pull in the second before a boundary is of the old period; at the boundary and after it, of the new one',
+  'a pull a second before a boundary counts for the old period, at the boundary for the new period',
   async (t) => {
     for (const [offset, number] of [
       [-1n, 0n],
@@ -85,7 +85,7 @@ void t.test('a refused pull does not move the period', async (t) => {
 });
 
 void t.test(
-  'a pull at end_ts is allowed and belongs to the last period; one second later it is 501',
+  'a pull at end_ts counts for the last period; a second later it is refused (501)',
   async (t) => {
     const end = 3n * PERIOD;
     const last = { start: 2n * PERIOD, end, pulled: AMOUNT };
@@ -109,33 +109,42 @@ void t.test(
   },
 );
 
-void t.test('a subscription opened at the last second of a plan has that second', async (t) => {
-  const scene = setScene({ endTs: START + PERIOD });
-  setTime(scene, START + PERIOD);
-  const late = newHolder(scene, AMOUNT);
-  must(
-    scene,
-    [late],
-    initAuthority(scene, late.publicKey),
-    subscribe(scene, late.publicKey, scene.consent),
-  );
-  t.equal(errorOf(scene, [scene.keeper], pullOf(scene, { subscriber: late.publicKey })), undefined);
-  t.equal(
-    errorOf(scene, [scene.keeper], pullOf(scene, { subscriber: late.publicKey, amount: 1n })),
-    400,
-  );
-  t.equal(
-    readSubscription(scene, subscriptionOf(scene.plan, late.publicKey))?.periodStart,
-    START + PERIOD,
-  );
-});
+void t.test(
+  'a subscription opened in the last second of a plan can be pulled in that second',
+  async (t) => {
+    const scene = setScene({ endTs: START + PERIOD });
+    setTime(scene, START + PERIOD);
+    const late = newHolder(scene, AMOUNT);
+    must(
+      scene,
+      [late],
+      initAuthority(scene, late.publicKey),
+      subscribe(scene, late.publicKey, scene.consent),
+    );
+    t.equal(
+      errorOf(scene, [scene.keeper], pullOf(scene, { subscriber: late.publicKey })),
+      undefined,
+    );
+    t.equal(
+      errorOf(scene, [scene.keeper], pullOf(scene, { subscriber: late.publicKey, amount: 1n })),
+      400,
+    );
+    t.equal(
+      readSubscription(scene, subscriptionOf(scene.plan, late.publicKey))?.periodStart,
+      START + PERIOD,
+    );
+  },
+);
 
-void t.test('a pull by a clock before the start of the period is 407', async (t) => {
-  const scene = setScene();
-  t.equal(pullAt(scene, -1n), 407);
-  t.same(pullAt(scene, 2n * PERIOD), period(2n));
-  t.equal(pullAt(scene, 2n * PERIOD - 1n, 1n), 407);
-});
+void t.test(
+  "a pull while the clock shows a time before the period's start is refused (407)",
+  async (t) => {
+    const scene = setScene();
+    t.equal(pullAt(scene, -1n), 407);
+    t.same(pullAt(scene, 2n * PERIOD), period(2n));
+    t.equal(pullAt(scene, 2n * PERIOD - 1n, 1n), 407);
+  },
+);
 
 void t.test(
   'periods of one hour and of a year are computed, thousands of them at once',
@@ -196,7 +205,7 @@ void t.test('the cancellation is capped one second past the end of the plan', as
 });
 
 void t.test(
-  'a cancellation by a clock before the start of the period still takes effect at its end',
+  "a cancellation while the clock shows a time before the period's start takes effect at its end",
   async (t) => {
     const scene = setScene();
     setTime(scene, START - 10n);

@@ -100,7 +100,7 @@ void t.test(
 );
 
 void t.test(
-  'create_plan asks for its own address (502), its mint (125), a free address (518)',
+  'create_plan refuses a wrong address (502), a wrong mint (125) and an address in use (518)',
   async (t) => {
     const chain = startChain();
     const [merchant, other] = [newWallet(chain), newWallet(chain)];
@@ -134,31 +134,34 @@ void t.test(
   },
 );
 
-void t.test('create_plan works at an address with lamports, and with another payer', async (t) => {
-  const chain = startChain();
-  const [merchant, sponsor] = [newWallet(chain), newWallet(chain)];
-  const [key] = planOf(merchant.publicKey, 1n);
-  fund(chain, key, 1_000_000n);
-  const before = lamportsOf(chain, merchant.publicKey);
-  must(
-    chain,
-    [sponsor, merchant],
-    createPlan(
+void t.test(
+  'create_plan works at an address that already has lamports, and with another payer',
+  async (t) => {
+    const chain = startChain();
+    const [merchant, sponsor] = [newWallet(chain), newWallet(chain)];
+    const [key] = planOf(merchant.publicKey, 1n);
+    fund(chain, key, 1_000_000n);
+    const before = lamportsOf(chain, merchant.publicKey);
+    must(
       chain,
-      merchant.publicKey,
-      { planId: 1n, amount: 1n, periodHours: 1n },
-      sponsor.publicKey,
-    ),
-  );
-  t.equal(lamportsOf(chain, merchant.publicKey), before);
-  t.ok(readPlan(chain, key)?.owner.equals(merchant.publicKey));
-});
+      [sponsor, merchant],
+      createPlan(
+        chain,
+        merchant.publicKey,
+        { planId: 1n, amount: 1n, periodHours: 1n },
+        sponsor.publicKey,
+      ),
+    );
+    t.equal(lamportsOf(chain, merchant.publicKey), before);
+    t.ok(readPlan(chain, key)?.owner.equals(merchant.publicKey));
+  },
+);
 
 const update = (scene: Scene, change: PlanUpdate, by = scene.merchant) =>
   errorOf(scene, [by], updatePlan(scene, by.publicKey, scene.plan, change));
 
 void t.test(
-  'update_plan changes status, end, pullers and metadata, nothing else, and emits it',
+  'update_plan changes only status, end, pullers and metadata, and emits an event',
   async (t) => {
     const scene = setScene();
     const before = dataOf(scene, scene.plan) ?? Buffer.alloc(0);
@@ -198,26 +201,29 @@ void t.test(
   },
 );
 
-void t.test('update_plan belongs to the owner (504)', async (t) => {
+void t.test("update_plan is refused to everyone except the plan's owner (504)", async (t) => {
   const scene = setScene();
   for (const other of [scene.stranger, scene.keeper, scene.subscriber])
     t.equal(update(scene, {}, other), 504);
 });
 
-void t.test('update_plan: status 0 or 1 (512), sunset only with an end (514)', async (t) => {
-  const scene = setScene();
-  t.equal(update(scene, { status: 2, endTs: START + PERIOD }), 512);
-  t.equal(update(scene, { status: 255 }), 512);
-  t.equal(update(scene, { status: 0 }), 514);
-  t.equal(
-    update(scene, { status: 0, endTs: START + PERIOD, pullers: [scene.keeper.publicKey] }),
-    undefined,
-  );
-  t.equal(errorOf(scene, [scene.keeper], pullOf(scene)), undefined, 'those who subscribed go on');
-});
+void t.test(
+  'update_plan refuses a status other than 0 and 1 (512) and a sunset without an end (514)',
+  async (t) => {
+    const scene = setScene();
+    t.equal(update(scene, { status: 2, endTs: START + PERIOD }), 512);
+    t.equal(update(scene, { status: 255 }), 512);
+    t.equal(update(scene, { status: 0 }), 514);
+    t.equal(
+      update(scene, { status: 0, endTs: START + PERIOD, pullers: [scene.keeper.publicKey] }),
+      undefined,
+    );
+    t.equal(errorOf(scene, [scene.keeper], pullOf(scene)), undefined, 'those who subscribed go on');
+  },
+);
 
 void t.test(
-  'update_plan after sunset: pullers may be taken away, nothing else changes (513)',
+  'after the sunset of a plan, update_plan may only remove pullers (else 513)',
   async (t) => {
     const scene = setScene({ metadataUri: 'a' });
     const [one, two, other] = some(3) as [PublicKey, PublicKey, PublicKey];
@@ -244,7 +250,7 @@ void t.test(
 );
 
 void t.test(
-  'update_plan: an end leaves room for a period (511), may come nearer but not go away (520), and holds (501)',
+  'update_plan refuses a new end within a period (511), a later end (520) and a plan past its end (501)',
   async (t) => {
     const scene = setScene();
     t.equal(update(scene, { endTs: START + PERIOD - 1n }), 511);
@@ -289,7 +295,7 @@ void t.test(
 );
 
 void t.test(
-  'delete_plan: by the owner (504), after a finite end (515); the rent is theirs',
+  "delete_plan works for the owner only (504), after the plan's end (515), and returns the rent",
   async (t) => {
     const scene = setScene({ endTs: START + PERIOD });
     const { merchant, plan } = scene;
@@ -315,7 +321,7 @@ void t.test(
 );
 
 void t.test(
-  'a deleted plan can be created again, in the same transaction even, and is another plan',
+  'a deleted plan can be created again, even in the same transaction, and counts as another plan',
   async (t) => {
     const scene = setScene({ endTs: START + PERIOD });
     const { merchant, plan } = scene;

@@ -459,29 +459,32 @@ function play(steps: readonly Step[]) {
   }
 }
 
-void t.test('random acts of several wallets have exactly the effects of the model', async (t) => {
-  fc.assert(fc.property(fc.array(step, { minLength: 30, maxLength: 60 }), play), {
-    numRuns: isLong ? 100 : 40,
-  });
-  const enough = [
-    'pull',
-    'createPlan',
-    'updatePlan',
-    'subscribe',
-    'cancel',
-    'cancelNow',
-    'resume',
-    'close',
-  ];
-  const least = isLong ? 4 : 0;
-  for (const name of enough) {
-    t.ok(
-      (seen.get(`${name}, done`) ?? 0) > least,
-      `${name} went through ${seen.get(`${name}, done`)} times`,
-    );
-    t.ok(
-      (seen.get(`${name}, refused`) ?? 0) > least,
-      `${name} was refused ${seen.get(`${name}, refused`)} times`,
-    );
-  }
-});
+void t.test(
+  'random instructions of several wallets have exactly the effects that a model predicts',
+  async (t) => {
+    fc.assert(fc.property(fc.array(step, { minLength: 30, maxLength: 60 }), play), {
+      numRuns: isLong ? 100 : 40,
+    });
+    const enough = [
+      'pull',
+      'createPlan',
+      'updatePlan',
+      'subscribe',
+      'cancel',
+      'cancelNow',
+      'resume',
+      'close',
+    ];
+    const least = isLong ? 4 : 0;
+    for (const name of enough) {
+      t.ok(
+        (seen.get(`${name}, done`) ?? 0) > least,
+        `${name} went through ${seen.get(`${name}, done`)} times`,
+      );
+      t.ok(
+        (seen.get(`${name}, refused`) ?? 0) > least,
+        `${name} was refused ${seen.get(`${name}, refused`)} times`,
+      );
+    }
+  },
+);

@@ -45,7 +45,7 @@ function sponsored() {
 const lowerRent = (scene: Scene) => scene.svm.setRent(new Rent(5080n, 1, 50));
 
 void t.test(
-  'after the rent fell anyone can send the excess to the recorded payer or owner',
+  "after the chain's rent falls, anyone can send the excess rent to the recorded payer or owner",
   async (t) => {
     const scene = sponsored();
     const { sponsor, stranger, merchant, authority, key, plan } = scene;
@@ -85,7 +85,7 @@ void t.test('the excess rent goes to the recorded receiver only (130)', async (t
 });
 
 void t.test(
-  'the payer closes an abandoned subscription, in a later slot than its authority was created',
+  'the rent payer can close an abandoned subscription in a slot after its authority was created',
   async (t) => {
     const scene = sponsored();
     const { user, sponsor, key, plan } = scene;
@@ -106,7 +106,7 @@ void t.test(
   },
 );
 
-void t.test('an authority created anew leaves the subscription abandoned', async (t) => {
+void t.test('a subscription stays abandoned when its authority is created again', async (t) => {
   const scene = sponsored();
   const { user, sponsor, key, plan } = scene;
   must(scene, [user], closeAuthority(scene, user.publicKey, sponsor.publicKey));

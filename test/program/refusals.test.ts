@@ -605,23 +605,28 @@ void t.test('instructions in the form of program 0.3.0 or 0.4.0 are refused', as
   t.equal(attempt(withKeys(back, without.keys), subscriber), 113, 'resume without the authority');
 });
 
-void t.test('a grown subscription is read, except by a pull (111)', async (t) => {
-  const readers: Record<string, number | undefined> = {
-    transfer_subscription: 111,
-    cancel_subscription: undefined,
-    cancel_subscription_now: undefined,
-    resume_subscription: undefined,
-    'revoke_delegation by the subscriber': undefined,
-    revoke_abandoned_subscription: undefined,
-  };
-  for (const entry of CASES) {
-    if (!(entry.name in readers)) continue;
-    const position = entry.attempt.instruction.keys.findIndex(({ pubkey }) =>
-      [base.subscription, subscriptionOf(plan, guest.publicKey)].some((key) => key.equals(pubkey)),
-    );
-    t.equal(refusalWith(entry, [sized(position, 200)]), readers[entry.name], entry.name);
-  }
-});
+void t.test(
+  'instructions read a subscription account that has grown, except a pull (111)',
+  async (t) => {
+    const readers: Record<string, number | undefined> = {
+      transfer_subscription: 111,
+      cancel_subscription: undefined,
+      cancel_subscription_now: undefined,
+      resume_subscription: undefined,
+      'revoke_delegation by the subscriber': undefined,
+      revoke_abandoned_subscription: undefined,
+    };
+    for (const entry of CASES) {
+      if (!(entry.name in readers)) continue;
+      const position = entry.attempt.instruction.keys.findIndex(({ pubkey }) =>
+        [base.subscription, subscriptionOf(plan, guest.publicKey)].some((key) =>
+          key.equals(pubkey),
+        ),
+      );
+      t.equal(refusalWith(entry, [sized(position, 200)]), readers[entry.name], entry.name);
+    }
+  },
+);
 
 void t.test('the rent is returned from every version of a subscription', async (t) => {
   const entry = CASES.find(({ name }) => name === 'revoke_delegation by the subscriber') as Case;
@@ -652,7 +657,7 @@ void t.test('Token-2022, its mints and its accounts are refused (105)', async (t
   t.equal(met, 4);
 });
 
-void t.test('an instruction with an uninitialized mint is 109', async (t) => {
+void t.test('an instruction with an uninitialized mint fails with 109', async (t) => {
   const entry = CASES.find(({ name }) => name === 'create_plan') as Case;
   const blank = fault(109, 'blank', ({ scene }) =>
     setAccount(scene, scene.mint, TOKEN_PROGRAM_ID, Buffer.alloc(82)),
@@ -660,24 +665,27 @@ void t.test('an instruction with an uninitialized mint is 109', async (t) => {
   t.equal(refusalWith(entry, [blank]), 109);
 });
 
-void t.test('a pull to the account it comes from counts and moves nothing', async (t) => {
-  const scene = setScene({ destinations: [] });
-  const from = ataOf(scene.subscriber.publicKey, scene.mint);
-  const before = dataOf(scene, from);
-  must(scene, [scene.keeper], withAccount(pullOf(scene), PULL.to, from));
-  t.same(dataOf(scene, from)?.subarray(64, 72), before?.subarray(64, 72));
-  t.equal(simulate(scene, [scene.keeper], pullOf(scene)), 400);
-  const elsewhere = random();
-  setTokens(scene, elsewhere, scene.mint, { owner: scene.stranger.publicKey });
-  setTime(scene, START + PERIOD);
-  t.equal(
-    simulate(scene, [scene.keeper], withAccount(pullOf(scene), PULL.to, elsewhere)),
-    undefined,
-    'without destinations any account receives',
-  );
-});
+void t.test(
+  "a pull whose receiver is the subscriber's account is counted but moves no tokens",
+  async (t) => {
+    const scene = setScene({ destinations: [] });
+    const from = ataOf(scene.subscriber.publicKey, scene.mint);
+    const before = dataOf(scene, from);
+    must(scene, [scene.keeper], withAccount(pullOf(scene), PULL.to, from));
+    t.same(dataOf(scene, from)?.subarray(64, 72), before?.subarray(64, 72));
+    t.equal(simulate(scene, [scene.keeper], pullOf(scene)), 400);
+    const elsewhere = random();
+    setTokens(scene, elsewhere, scene.mint, { owner: scene.stranger.publicKey });
+    setTime(scene, START + PERIOD);
+    t.equal(
+      simulate(scene, [scene.keeper], withAccount(pullOf(scene), PULL.to, elsewhere)),
+      undefined,
+      'without destinations any account receives',
+    );
+  },
+);
 
-void t.test('an unknown instruction, or one without data, is 114', async (t) => {
+void t.test('an unknown instruction, or an instruction without data, fails with 114', async (t) => {
   const known = new Set([0, 3, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 18, 0xe4]);
   for (let number = 0; number < 256; number++) {
     if (known.has(number)) continue;
@@ -688,7 +696,7 @@ void t.test('an unknown instruction, or one without data, is 114', async (t) => 
   t.equal(simulate(base, [base.stranger], empty), 114);
 });
 
-void t.test('no wallet can emit an event', async (t) => {
+void t.test('a call of the event instruction by a wallet is refused', async (t) => {
   const forged = [Buffer.from('45a52e51cb9a1d', 'hex'), Buffer.of(1), Buffer.alloc(72)];
   const attempt = (...keys: ReturnType<typeof meta>[]) =>
     simulate(base, [base.stranger], instruction(0xe4, forged, ...keys));
@@ -699,7 +707,7 @@ void t.test('no wallet can emit an event', async (t) => {
   t.equal(attempt(meta(self, 's')), 600);
 });
 
-void t.test('the program derives the addresses that the tests derive', async (t) => {
+void t.test('the program accepts the addresses that the tests derive', async (t) => {
   t.equal(EVENT_AUTHORITY.toBase58(), '3Hnj4BYoDgtpBuqXfiy7Y8cNa3jXaNd4oqgSXBzkMcH7');
   t.ok(planOf(merchant.publicKey, 1n)[0].equals(plan));
 });

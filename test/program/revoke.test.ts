@@ -40,7 +40,7 @@ const close = (scene: ReturnType<typeof sponsored>, by: Keypair, receiver?: Keyp
   errorOf(scene, [by], revoke(by.publicKey, scene.plan, scene.user.publicKey, receiver?.publicKey));
 
 void t.test(
-  'the subscriber closes once the cancellation took effect (510 before), and gets the rent they paid',
+  'the subscriber can close after the cancellation took effect (510 before) and gets the rent back',
   async (t) => {
     const scene = setScene();
     const { subscriber, plan, subscription } = scene;
@@ -72,7 +72,7 @@ void t.test(
 );
 
 void t.test(
-  "a sponsor's rent goes to the sponsor: 113 without a receiver, 130 with another, 131 when not writable",
+  "closing returns a sponsor's rent to the sponsor only (else 113, 130 or 131)",
   async (t) => {
     const scene = sponsored();
     const { user, sponsor, plan, stranger, key } = scene;
@@ -90,7 +90,7 @@ void t.test(
 );
 
 void t.test(
-  'the sponsor closes after the cancellation, and when the plan ended, was closed or recreated; not before (130)',
+  "the sponsor can close after a cancellation or the plan's end, close or re-creation (130 before)",
   async (t) => {
     const cancelled = sponsored();
     t.equal(close(cancelled, cancelled.sponsor), 130);
@@ -125,7 +125,7 @@ void t.test(
   },
 );
 
-void t.test('others cannot close a subscription in any state (130)', async (t) => {
+void t.test('a subscription in any state cannot be closed by other wallets (130)', async (t) => {
   const scene = sponsored();
   const others = [scene.merchant, scene.keeper, scene.stranger];
   for (const other of others) t.equal(close(scene, other), 130);
@@ -136,7 +136,7 @@ void t.test('others cannot close a subscription in any state (130)', async (t) =
 });
 
 void t.test(
-  'a close names the subscription’s own plan (505), also when another plan is closed or ended',
+  "a close with another plan than the subscription's is refused (505), even if that plan has ended",
   async (t) => {
     const scene = sponsored();
     const { sponsor, merchant, user, plan } = scene;

@@ -58,7 +58,7 @@ const keeperSends = (scene: Scene, instruction: TransactionInstruction) =>
   errorOf(scene, [scene.keeper], instruction);
 const subscribersAta = (scene: Scene) => ataOf(scene.subscriber.publicKey, scene.mint);
 
-void t.test('a pull moves the amount, counts it and says so in an event', async (t) => {
+void t.test('a pull moves the amount, counts it in the period and emits an event', async (t) => {
   const scene = setScene();
   const result = must(scene, [scene.keeper], pullOf(scene, { amount: 400_000n }));
   t.equal(balance(scene, scene.merchant), 400_000n);
@@ -81,7 +81,7 @@ void t.test('a pull moves the amount, counts it and says so in an event', async 
 });
 
 void t.test(
-  'several pulls fit into a period while their sum does; one more base unit is 400',
+  'several pulls in a period are allowed up to its amount; one base unit more is refused (400)',
   async (t) => {
     const scene = setScene();
     t.equal(keeperPulls(scene, { amount: AMOUNT - 1n }), undefined);
@@ -94,7 +94,7 @@ void t.test(
 );
 
 void t.test(
-  'an amount above the period’s, up to the largest u64, is 400; zero is 129',
+  "a pull above the period's amount is refused (400), a pull of zero too (129)",
   async (t) => {
     const scene = setScene();
     for (const amount of [AMOUNT + 1n, 2n ** 63n, U64_MAX])
@@ -122,54 +122,57 @@ void t.test('net and fee are transferred in one transaction', async (t) => {
   t.equal(keeperPulls(scene, { amount: 1n }), 400);
 });
 
-void t.test('a failed second transfer reverses the first: money, count and period', async (t) => {
-  const scene = setScene();
-  must(scene, [scene.keeper], pullOf(scene, { amount: 7n }));
-  setTime(scene, START + PERIOD);
-  const before = [balance(scene, scene.subscriber), readSubscription(scene, scene.subscription)];
-  const net = pullOf(scene, { amount: AMOUNT - 10_000n });
-  const cases: [string, TransactionInstruction, number][] = [
-    ['over the limit', pullOf(scene, { amount: 10_001n, to: scene.treasury.publicKey }), 400],
-    ['to a stranger', pullOf(scene, { amount: 10_000n, to: scene.stranger.publicKey }), 506],
-    [
-      'to a missing account',
-      withAccount(pullOf(scene), PULL.to, Keypair.generate().publicKey),
-      110,
-    ],
-  ];
-  for (const [name, fee, error] of cases) {
-    t.same(send(scene, [scene.keeper], net, fee), { error, at: 1 }, name);
+void t.test(
+  'a failed second transfer reverts the first one: money, counted amount and period',
+  async (t) => {
+    const scene = setScene();
+    must(scene, [scene.keeper], pullOf(scene, { amount: 7n }));
+    setTime(scene, START + PERIOD);
+    const before = [balance(scene, scene.subscriber), readSubscription(scene, scene.subscription)];
+    const net = pullOf(scene, { amount: AMOUNT - 10_000n });
+    const cases: [string, TransactionInstruction, number][] = [
+      ['over the limit', pullOf(scene, { amount: 10_001n, to: scene.treasury.publicKey }), 400],
+      ['to a stranger', pullOf(scene, { amount: 10_000n, to: scene.stranger.publicKey }), 506],
+      [
+        'to a missing account',
+        withAccount(pullOf(scene), PULL.to, Keypair.generate().publicKey),
+        110,
+      ],
+    ];
+    for (const [name, fee, error] of cases) {
+      t.same(send(scene, [scene.keeper], net, fee), { error, at: 1 }, name);
+      t.same(
+        [balance(scene, scene.subscriber), readSubscription(scene, scene.subscription)],
+        before,
+        name,
+      );
+      t.equal(balance(scene, scene.merchant), 7n, name);
+    }
+    const ata = subscribersAta(scene);
+    const delegate = authorityOf(scene.subscriber.publicKey, scene.mint);
+    setTokens(scene, ata, scene.mint, {
+      owner: scene.subscriber.publicKey,
+      amount: AMOUNT - 1n,
+      delegate,
+      allowance: U64_MAX,
+    });
     t.same(
-      [balance(scene, scene.subscriber), readSubscription(scene, scene.subscription)],
-      before,
-      name,
+      send(
+        scene,
+        [scene.keeper],
+        net,
+        pullOf(scene, { amount: 10_000n, to: scene.treasury.publicKey }),
+      ),
+      { error: 1, at: 1 },
     );
-    t.equal(balance(scene, scene.merchant), 7n, name);
-  }
-  const ata = subscribersAta(scene);
-  const delegate = authorityOf(scene.subscriber.publicKey, scene.mint);
-  setTokens(scene, ata, scene.mint, {
-    owner: scene.subscriber.publicKey,
-    amount: AMOUNT - 1n,
-    delegate,
-    allowance: U64_MAX,
-  });
-  t.same(
-    send(
-      scene,
-      [scene.keeper],
-      net,
-      pullOf(scene, { amount: 10_000n, to: scene.treasury.publicKey }),
-    ),
-    { error: 1, at: 1 },
-  );
-  t.equal(
-    balance(scene, scene.subscriber),
-    AMOUNT - 1n,
-    'the token program refusing the fee takes the net back too',
-  );
-  t.same(readSubscription(scene, scene.subscription), before[1]);
-});
+    t.equal(
+      balance(scene, scene.subscriber),
+      AMOUNT - 1n,
+      'the token program refusing the fee takes the net back too',
+    );
+    t.same(readSubscription(scene, scene.subscription), before[1]);
+  },
+);
 
 void t.test('only the plan owner and its pullers may pull (130)', async (t) => {
   const scene = setScene();
@@ -188,7 +191,7 @@ void t.test('only the plan owner and its pullers may pull (130)', async (t) => {
 });
 
 void t.test(
-  'only the owner pulls from a plan without pullers; a removed puller no longer does (130)',
+  'from a plan without pullers only the owner can pull; a removed puller is refused (130)',
   async (t) => {
     const scene = setScene();
     must(
@@ -204,18 +207,21 @@ void t.test(
   },
 );
 
-void t.test('money goes to listed owners only (506), to any of their token accounts', async (t) => {
-  const scene = setScene();
-  t.equal(keeperPulls(scene, { to: scene.stranger.publicKey }), 506);
-  t.equal(keeperPulls(scene, { to: scene.subscriber.publicKey }), 506);
-  const second = Keypair.generate().publicKey;
-  setTokens(scene, second, scene.mint, { owner: scene.treasury.publicKey });
-  t.equal(
-    keeperSends(scene, withAccount(pullOf(scene, { amount: 5n }), PULL.to, second)),
-    undefined,
-  );
-  t.equal(tokensOf(scene, second)?.amount, 5n);
-});
+void t.test(
+  'a pull pays only listed owners (else 506), to any of their token accounts',
+  async (t) => {
+    const scene = setScene();
+    t.equal(keeperPulls(scene, { to: scene.stranger.publicKey }), 506);
+    t.equal(keeperPulls(scene, { to: scene.subscriber.publicKey }), 506);
+    const second = Keypair.generate().publicKey;
+    setTokens(scene, second, scene.mint, { owner: scene.treasury.publicKey });
+    t.equal(
+      keeperSends(scene, withAccount(pullOf(scene, { amount: 5n }), PULL.to, second)),
+      undefined,
+    );
+    t.equal(tokensOf(scene, second)?.amount, 5n);
+  },
+);
 
 void t.test('an entry of zeros permits no puller and no receiver', async (t) => {
   const scene = setScene();
@@ -224,26 +230,29 @@ void t.test('an entry of zeros permits no puller and no receiver', async (t) => 
   t.equal(keeperSends(scene, withAccount(pullOf(scene), PULL.to, nobodys)), 506);
 });
 
-void t.test("the token program's own refusals reach the caller: 1, 4, 17", async (t) => {
-  const scene = setScene();
-  const owner = scene.subscriber.publicKey;
-  const delegate = authorityOf(owner, scene.mint);
-  const held = { owner, amount: AMOUNT, delegate, allowance: U64_MAX };
-  const cases: [string, Partial<typeof held> & { frozen?: boolean }, number | undefined][] = [
-    ['balance too small', { amount: AMOUNT - 1n }, 1],
-    ['allowance too small', { allowance: AMOUNT - 1n }, 1],
-    ['frozen', { frozen: true }, 17],
-    ['delegate replaced', { delegate: scene.stranger.publicKey }, 4],
-    ['all in order', {}, undefined],
-  ];
-  for (const [name, change, error] of cases) {
-    setTokens(scene, subscribersAta(scene), scene.mint, { ...held, ...change });
-    t.equal(keeperPulls(scene), error, name);
-  }
-});
+void t.test(
+  'error codes 1, 4 and 17 of the token program are returned to the caller',
+  async (t) => {
+    const scene = setScene();
+    const owner = scene.subscriber.publicKey;
+    const delegate = authorityOf(owner, scene.mint);
+    const held = { owner, amount: AMOUNT, delegate, allowance: U64_MAX };
+    const cases: [string, Partial<typeof held> & { frozen?: boolean }, number | undefined][] = [
+      ['balance too small', { amount: AMOUNT - 1n }, 1],
+      ['allowance too small', { allowance: AMOUNT - 1n }, 1],
+      ['frozen', { frozen: true }, 17],
+      ['delegate replaced', { delegate: scene.stranger.publicKey }, 4],
+      ['all in order', {}, undefined],
+    ];
+    for (const [name, change, error] of cases) {
+      setTokens(scene, subscribersAta(scene), scene.mint, { ...held, ...change });
+      t.equal(keeperPulls(scene), error, name);
+    }
+  },
+);
 
 void t.test(
-  'a pull with a revoked or replaced approval is 4 until the approval is given again',
+  'a pull with a revoked or replaced approval fails with 4 until the wallet approves again',
   async (t) => {
     const scene = setScene();
     const { subscriber } = scene;
@@ -261,20 +270,23 @@ void t.test(
   },
 );
 
-void t.test('a pull is 103 with a closed authority, 136 with one created again', async (t) => {
-  const scene = setScene();
-  const { subscriber } = scene;
-  must(scene, [subscriber], closeAuthority(scene, subscriber.publicKey));
-  t.equal(keeperPulls(scene), 103);
-  scene.svm.warpToSlot(slot(scene) + 1n);
-  must(scene, [subscriber], initAuthority(scene, subscriber.publicKey));
-  t.equal(keeperPulls(scene), 136);
-  must(scene, [subscriber], revokeAuthority(scene, subscriber.publicKey));
-  t.equal(keeperPulls(scene), 103);
-});
+void t.test(
+  'a pull fails with 103 if the authority is closed, with 136 if it was created again',
+  async (t) => {
+    const scene = setScene();
+    const { subscriber } = scene;
+    must(scene, [subscriber], closeAuthority(scene, subscriber.publicKey));
+    t.equal(keeperPulls(scene), 103);
+    scene.svm.warpToSlot(slot(scene) + 1n);
+    must(scene, [subscriber], initAuthority(scene, subscriber.publicKey));
+    t.equal(keeperPulls(scene), 136);
+    must(scene, [subscriber], revokeAuthority(scene, subscriber.publicKey));
+    t.equal(keeperPulls(scene), 103);
+  },
+);
 
 void t.test(
-  'a pull is 110 when the token account of the subscriber or the receiver is closed',
+  'a pull fails with 110 if the token account of the subscriber or the receiver is closed',
   async (t) => {
     const scene = setScene();
     const { subscriber, stranger } = scene;
@@ -293,7 +305,7 @@ void t.test(
 );
 
 void t.test(
-  'a cancelled subscription is pulled until the period ends, then never (508)',
+  'a cancelled subscription can be pulled until the period ends, then never (508)',
   async (t) => {
     const scene = setScene();
     must(scene, [scene.subscriber], cancel(scene.subscriber.publicKey, scene.plan));
@@ -307,7 +319,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull is 516 after the plan was deleted, 519 after it was created again',
+  'a pull fails with 516 after the plan was deleted, with 519 after it was created again',
   async (t) => {
     const scene = setScene({ endTs: START + PERIOD });
     const { merchant } = scene;
@@ -333,7 +345,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull with another plan’s subscription is 505 when the terms are the same',
+  'a pull with a subscription of another plan fails with 505, even if the terms are the same',
   async (t) => {
     const scene = setScene();
     const { merchant, keeper, subscriber } = scene;
@@ -384,15 +396,18 @@ void t.test(
   },
 );
 
-void t.test('a pull of a subscription that does not exist is InvalidAccountOwner', async (t) => {
-  const scene = setScene();
-  const other = newHolder(scene, AMOUNT);
-  must(scene, [other], initAuthority(scene, other.publicKey));
-  t.equal(keeperPulls(scene, { subscriber: other.publicKey }), 'InvalidAccountOwner');
-});
+void t.test(
+  'a pull of a subscription that does not exist fails with InvalidAccountOwner',
+  async (t) => {
+    const scene = setScene();
+    const other = newHolder(scene, AMOUNT);
+    must(scene, [other], initAuthority(scene, other.publicKey));
+    t.equal(keeperPulls(scene, { subscriber: other.publicKey }), 'InvalidAccountOwner');
+  },
+);
 
 void t.test(
-  'a pull names the subscription’s delegator (130) and the authority of that delegator (126)',
+  'a pull with another delegator (130) or another authority (126) is refused',
   async (t) => {
     const scene = setScene();
     const other = newHolder(scene, AMOUNT);
@@ -409,7 +424,7 @@ void t.test(
   },
 );
 
-void t.test('a pull with another mint in any account is 125', async (t) => {
+void t.test('a pull with another mint in any account fails with 125', async (t) => {
   const scene = setScene();
   const { subscriber, merchant } = scene;
   const worthless = Keypair.generate().publicKey;
@@ -464,7 +479,7 @@ void t.test('a pull with another mint in any account is 125', async (t) => {
 });
 
 void t.test(
-  'a pull takes money from the associated token account only: 130 for another owner’s, 108 for another',
+  "a pull takes money only from the subscriber's associated token account (else 130 or 108)",
   async (t) => {
     const scene = setScene();
     const delegate = authorityOf(scene.subscriber.publicKey, scene.mint);
@@ -484,7 +499,7 @@ void t.test(
   },
 );
 
-void t.test('instruction data of any other length is 112', async (t) => {
+void t.test('instruction data of any other length is refused with 112', async (t) => {
   const scene = setScene();
   const whole = pullOf(scene).data.subarray(1);
   for (const length of [0, 1, 8, 40, 71, 73]) {

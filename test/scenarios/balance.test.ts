@@ -52,7 +52,7 @@ void t.test(
 );
 
 void t.test(
-  'each change of level is logged once: low, empty with an alert, refilled',
+  "each change of the keeper's SOL balance to low, empty or refilled is logged once",
   async (t) => {
     const { wallet, funds, said, figures, time } = walletWith(1_000_000_000n);
     for (const lamports of [
@@ -80,7 +80,7 @@ void t.test(
 );
 
 void t.test(
-  'a sufficient balance is read each five minutes, each minute while payments fly, a low one each time',
+  'a good balance is read every five minutes, every minute while payments are sent, a low one each time',
   async (t) => {
     const { wallet, funds, time } = walletWith(1_000_000_000n);
     const readsAt = async (ms: number, isSpending: boolean) => {
@@ -99,7 +99,7 @@ void t.test(
 );
 
 void t.test(
-  'each key has its own balance: an empty former one raises an alert and stops nothing else',
+  'an empty former keeper key raises an alert and does not stop the other keys',
   async (t) => {
     const [inUse, former] = [generateKeypair(), generateKeypair()];
     const metrics = createMetrics(new Registry());
@@ -134,7 +134,7 @@ void t.test(
   },
 );
 
-void t.test('a wallet that has enough from the start is not logged', async (t) => {
+void t.test('a keeper wallet with enough SOL from the start is not logged', async (t) => {
   const { funds, said } = walletWith(100_000_000n);
   await funds.check(false);
   t.same(said, []);

@@ -93,7 +93,7 @@ async function twoPlans(t: Test) {
 
 for (const isKeeperFirst of [true, false])
   void t.test(
-    `a session that changes a plan gives no discount without the change, keeper first: ${isKeeperFirst}`,
+    `a session for a change of plan gives no discount without the change, keeper first: ${isKeeperFirst}`,
     async (t) => {
       const { stage, buyer, large, merchant, keeper, first, register } = await twoPlans(t);
       await merchant.patch({ registerUnclaimed: true });
@@ -110,7 +110,7 @@ for (const isKeeperFirst of [true, false])
 
 for (const isKeeperFirst of [true, false])
   void t.test(
-    `a landed change gets no discount of a session without it, keeper first: ${isKeeperFirst}`,
+    `a landed change gets no discount from a session for a new sign-up, keeper first: ${isKeeperFirst}`,
     async (t) => {
       const scene = await twoPlans(t);
       const { stage, buyer, large, merchant, keeper, first, register, askChange } = scene;

@@ -89,7 +89,7 @@ void t.test(
 );
 
 void t.test(
-  'a yearly plan cancelled after a failed first payment: topped up, the wallet pays the rest of the year',
+  'a wallet that resumes a yearly plan after a failed first payment pays the rest of the year',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: AMOUNT, periodHours: 8760 });
@@ -115,7 +115,7 @@ void t.test(
 );
 
 void t.test(
-  '/resume of an ended subscription gives its transaction or CONFLICT, and the relay registers it',
+  '/resume of an ended subscription returns a transaction or CONFLICT; the relay registers the resume',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: AMOUNT, periodHours: HOURS });

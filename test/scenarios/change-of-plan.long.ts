@@ -81,7 +81,7 @@ async function checkBooks(stage: ApiStage): Promise<void> {
 }
 
 void t.test(
-  'changes up, back and down in one period cost what was shown, and the books add up',
+  'an upgrade, a change back and a downgrade in one period cost the amounts shown, and books add up',
   async (t) => {
     const stage = await startApiStage(t);
     const { small, large } = await twoPlans(stage);

@@ -109,7 +109,7 @@ void t.test('of two concurrent claims with a trial only one gets the trial', asy
 
 for (const inSession of [true, false])
   void t.test(
-    `a trial that the plan gets while the keeper waits is given, ${inSession ? 'in a' : 'without a'} session`,
+    `a trial added to the plan during the keeper's wait is granted, ${inSession ? 'in a' : 'without a'} session`,
     async (t) => {
       const { stage, plan, merchant } = await start(t);
       const buyer = await stage.buyer(plan);

@@ -104,7 +104,7 @@ void t.test("a merchant's own fee goes before the operator's", async (t) => {
 });
 
 void t.test(
-  'the payments of a merchant without a token account wait until it is opened; the keeper opens none',
+  'payments of a merchant without a token account wait until the merchant opens one',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -219,7 +219,7 @@ void t.test(
 );
 
 void t.test(
-  'a keeper out of SOL signs nothing and its readiness gives the reason; it continues after a refill',
+  'a keeper without SOL signs nothing, shows the reason in its readiness and continues after a refill',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();

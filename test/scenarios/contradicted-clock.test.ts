@@ -94,29 +94,32 @@ async function scene(t: Test, { discount = 0, before = 'paid', ...endpoints }: S
   return { stage, subscription, end, ...(await aheadKeeper(t, stage, endpoints)) };
 }
 
-void t.test('while clocks disagree, a payment below the full price is postponed', async (t) => {
-  const { stage, subscription, turn } = await scene(t, { discount: 60, beside: true });
-  // Under load the client may first have to confirm its readings again.
-  await stage.until('it is put off', async () => {
-    t.equal(await turn(), 0);
-    return (await stage.row(subscription)).setbacks === 1;
-  });
-  const row = await stage.row(subscription);
-  t.ok(row.dueAt! > row.paidThrough!, 'until after the later clock');
-  stage.net.passSeconds(300);
-  t.equal(await turn(), 0, 'nor in the next period while the clocks differ');
-  await stage.startKeeper();
-  await stage.sql`update subscription_work set due_at = ${new Date(stage.now() * 1000)}`;
-  await stage.until(
-    'the next period is paid',
-    async () => (await stage.payments(subscription)).length === 2,
-  );
-  const starts = (await pullsOnChain(stage, subscription)).map(({ periodStart }) => periodStart);
-  t.equal(new Set(starts).size, 2, 'one pull a period');
-});
+void t.test(
+  'while the clocks of two endpoints disagree, a payment below the full price is postponed',
+  async (t) => {
+    const { stage, subscription, turn } = await scene(t, { discount: 60, beside: true });
+    // Under load the client may first have to confirm its readings again.
+    await stage.until('it is put off', async () => {
+      t.equal(await turn(), 0);
+      return (await stage.row(subscription)).setbacks === 1;
+    });
+    const row = await stage.row(subscription);
+    t.ok(row.dueAt! > row.paidThrough!, 'until after the later clock');
+    stage.net.passSeconds(300);
+    t.equal(await turn(), 0, 'nor in the next period while the clocks differ');
+    await stage.startKeeper();
+    await stage.sql`update subscription_work set due_at = ${new Date(stage.now() * 1000)}`;
+    await stage.until(
+      'the next period is paid',
+      async () => (await stage.payments(subscription)).length === 2,
+    );
+    const starts = (await pullsOnChain(stage, subscription)).map(({ periodStart }) => periodStart);
+    t.equal(new Set(starts).size, 2, 'one pull a period');
+  },
+);
 
 void t.test(
-  'a contradicting clock counts also from an endpoint that only shows its newest block',
+  'a contradicting clock also counts if an endpoint only serves its newest block',
   async (t) => {
     const { turn } = await scene(t, { discount: 60, beside: true, bare: true });
     t.equal(await turn(), 0);
@@ -141,7 +144,7 @@ void t.test(
 
 for (const before of ['credit', 'trial', 'no keeper'] as const)
   void t.test(
-    `while clocks disagree, no full payment is signed if the period before has room: ${before}`,
+    `while clocks disagree, no full payment is signed if the previous period is open: ${before}`,
     async (t) => {
       const { stage, subscription, end, turn } = await scene(t, { before, beside: true });
       const balance = await stage.balance(subscription.wallet.address);

@@ -55,7 +55,7 @@ const faults = {
 };
 
 for (const [fault, begin] of Object.entries(faults)) {
-  void t.test(`the daemons continue after the primary ${fault}`, async (t) => {
+  void t.test(`the daemons continue after the Postgres primary ${fault}`, async (t) => {
     const pair = await startReplicated(t);
     const { standby } = pair;
     const env = await daemonEnv(t, await bothHosts(pair));

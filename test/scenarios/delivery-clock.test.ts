@@ -24,32 +24,38 @@ function clocks() {
   };
 }
 
-void t.test('a quick response sets the clock, which then runs on by itself', async (t) => {
-  const { clock, answer, pass, error } = clocks();
-  t.throws(() => clock.now());
-  t.equal(await clock.sync(() => answer(20, 10)), 1_700_000_005_020);
-  t.equal(error(), 20);
-  pass(60_000);
-  t.equal(error(), 20);
-  await clock.sync(() => answer(1, 0));
-  t.equal(error(), 1);
-});
-
-void t.test('a slow request does not set the clock into the future', async (t) => {
-  const { clock, answer, error } = clocks();
-  await clock.sync(() => answer(1, 1));
-  for (const [there, back, expected] of [
-    [20_000, 0, 1],
-    [300, 300, 1],
-    [0, 20_000, 0],
-  ] as const) {
-    await clock.sync(() => answer(there, back));
-    t.equal(error(), expected, `${there} ms there, ${back} ms back`);
-  }
-});
+void t.test(
+  'a quick response of Postgres sets the delivery clock, which then advances by itself',
+  async (t) => {
+    const { clock, answer, pass, error } = clocks();
+    t.throws(() => clock.now());
+    t.equal(await clock.sync(() => answer(20, 10)), 1_700_000_005_020);
+    t.equal(error(), 20);
+    pass(60_000);
+    t.equal(error(), 20);
+    await clock.sync(() => answer(1, 0));
+    t.equal(error(), 1);
+  },
+);
 
 void t.test(
-  'the clock follows changes of the database clock as far as slow responses prove them',
+  'a slow response of Postgres does not set the delivery clock into the future',
+  async (t) => {
+    const { clock, answer, error } = clocks();
+    await clock.sync(() => answer(1, 1));
+    for (const [there, back, expected] of [
+      [20_000, 0, 1],
+      [300, 300, 1],
+      [0, 20_000, 0],
+    ] as const) {
+      await clock.sync(() => answer(there, back));
+      t.equal(error(), expected, `${there} ms there, ${back} ms back`);
+    }
+  },
+);
+
+void t.test(
+  'the delivery clock follows the database clock as far as slow responses prove a change',
   async (t) => {
     const { clock, database, answer, error } = clocks();
     await clock.sync(() => answer(1, 1));
@@ -68,7 +74,7 @@ void t.test(
 );
 
 void t.test(
-  'the first sync repeats after a slow answer, and uses the best of four if all are slow',
+  'the first clock sync is repeated after a slow response and uses the fastest of four tries',
   async (t) => {
     const once = clocks();
     const ways = [20_000, 1];

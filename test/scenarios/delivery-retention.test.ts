@@ -36,23 +36,26 @@ const scene = async (t: Test) => {
   return { ...database, app: await seedApp(database.sql, 'http://127.0.0.1:9/') };
 };
 
-void t.test('the coming months are created once, also by concurrent calls', async (t) => {
-  const { sql } = await testDatabase(t);
-  const [row] = await sql<{ now: Date }[]>`select now() as now`;
-  const expected = [0, 1, 2, 3].map((ahead) => {
-    const month = new Date(Date.UTC(row!.now.getUTCFullYear(), row!.now.getUTCMonth() + ahead));
-    return month.toISOString().slice(0, 7).replace('-', '_');
-  });
-  for (const table of ['events', 'deliveries', 'earlier_attempts'])
-    t.same((await partitions(sql, table)).slice(0, 4), expected, `${table}: made by migrate`);
-  t.same(await makeMonths(sql), []);
-  await sql.unsafe(`drop table events_${expected[3]!}, deliveries_${expected[3]!}`);
-  const made = await Promise.all([makeMonths(sql), makeMonths(sql), makeMonths(sql)]);
-  t.same(made.flat().sort(), [`deliveries_${expected[3]!}`, `events_${expected[3]!}`]);
-});
+void t.test(
+  'partitions for the coming months are created once, also by concurrent calls',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const [row] = await sql<{ now: Date }[]>`select now() as now`;
+    const expected = [0, 1, 2, 3].map((ahead) => {
+      const month = new Date(Date.UTC(row!.now.getUTCFullYear(), row!.now.getUTCMonth() + ahead));
+      return month.toISOString().slice(0, 7).replace('-', '_');
+    });
+    for (const table of ['events', 'deliveries', 'earlier_attempts'])
+      t.same((await partitions(sql, table)).slice(0, 4), expected, `${table}: made by migrate`);
+    t.same(await makeMonths(sql), []);
+    await sql.unsafe(`drop table events_${expected[3]!}, deliveries_${expected[3]!}`);
+    const made = await Promise.all([makeMonths(sql), makeMonths(sql), makeMonths(sql)]);
+    t.same(made.flat().sort(), [`deliveries_${expected[3]!}`, `events_${expected[3]!}`]);
+  },
+);
 
 void t.test(
-  'the creation of a month does not deadlock with a payment that is being written',
+  "creating a month's partition does not deadlock with a payment that is being written",
   async (t) => {
     const { sql, app } = await scene(t);
     const last = (await partitions(sql, 'events')).filter((name) => name !== 'default').at(-1)!;
@@ -75,7 +78,7 @@ void t.test(
 );
 
 void t.test(
-  'months of deliveries and attempts, and later of events, are dropped once they are older than their retention',
+  'monthly partitions of deliveries, attempts and events are dropped after their retention',
   async (t) => {
     const { sql, url, app } = await scene(t);
     await fillMonths(sql, app, ['2025_01', '2025_02', '2025_03']);
@@ -108,7 +111,7 @@ void t.test('a retention of 0 days keeps everything', async (t) => {
   t.equal((await sql`select 1 from events`).length, 3);
 });
 
-void t.test('a month that is still needed is not dropped', async (t) => {
+void t.test('a monthly partition that is still needed is not dropped', async (t) => {
   const { sql, app } = await scene(t);
   await fillMonths(sql, app, ['2025_01']);
   t.equal(await dropMonth(sql, 'events', 1), null, 'its deliveries are there');
@@ -139,7 +142,7 @@ async function blocksRead(sql: Sql, table: PartitionedTable): Promise<number> {
 }
 
 void t.test(
-  'the drop of a month reads the same number of blocks for any number of rows',
+  'dropping a monthly partition reads the same number of blocks for any number of rows',
   async (t) => {
     // One session, which caches the catalogs with the first month.
     const { sql } = await testDatabase(t, { max: 1 });
@@ -169,7 +172,7 @@ void t.test(
 );
 
 void t.test(
-  'a row of a month without a partition goes to the default partition, which is reported',
+  'a row of a month without partition is stored in the default partition, which is reported',
   async (t) => {
     const { sql, app } = await scene(t);
     t.same(await findDefaultRows(sql), {
@@ -205,7 +208,7 @@ async function startDump(sql: Sql) {
 }
 
 void t.test(
-  'while a dump keeps its locks, a statement that waits behind a drop continues',
+  'while a dump has locks, a statement that waits behind a partition drop soon continues',
   async (t) => {
     const { sql, app } = await scene(t);
     await fillMonths(sql, app, ['2025_01']);
@@ -230,7 +233,7 @@ void t.test(
 );
 
 void t.test(
-  'while a dump keeps its locks, a drop is retried after minutes, and no loop fails',
+  'while a dump has locks, a partition drop is retried after minutes and no loop fails',
   async (t) => {
     const { sql, app } = await scene(t);
     await fillMonths(sql, app, ['2025_01']);
@@ -269,16 +272,13 @@ void t.test(
   },
 );
 
-void t.test(
-  'concurrent creation or dropping of months is left to the process that began it',
-  async (t) => {
-    const { sql, app } = await scene(t);
-    await fillMonths(sql, app, ['2025_01']);
-    await sql.begin(async (tx) => {
-      await tx`select pg_advisory_xact_lock(hashtext('billing partitions'))`;
-      t.same(await makeMonths(sql), []);
-      t.equal(await dropMonth(sql, 'deliveries', 1), null);
-    });
-    t.equal(await dropMonth(sql, 'deliveries', 1), '2025_01');
-  },
-);
+void t.test('monthly partitions are created or dropped by one process at a time', async (t) => {
+  const { sql, app } = await scene(t);
+  await fillMonths(sql, app, ['2025_01']);
+  await sql.begin(async (tx) => {
+    await tx`select pg_advisory_xact_lock(hashtext('billing partitions'))`;
+    t.same(await makeMonths(sql), []);
+    t.equal(await dropMonth(sql, 'deliveries', 1), null);
+  });
+  t.equal(await dropMonth(sql, 'deliveries', 1), '2025_01');
+});

@@ -73,7 +73,7 @@ async function startPlain(t: Test): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-void t.test('the attempt log names the TLS fault of a receiver', async (t) => {
+void t.test('the attempt log names the TLS error of a receiver', async (t) => {
   const { sql, url } = await testDatabase(t);
   const queue = async (host: string, port: number) => {
     const app = await seedApp(sql, `https://${host}:${port}/hook`);

@@ -136,7 +136,7 @@ void t.test(
 
 for (const beside of [true, false])
   void t.test(
-    `an endpoint with far-future slots, ${beside ? 'beside a good one' : 'alone'}: no slot is stored, one alert`,
+    `far-future slots of an endpoint ${beside ? 'beside a good one' : 'alone'} are not stored and raise one alert`,
     async (t) => {
       const healthy: Sickness = (accounts) => accounts;
       const { stage, subscriptions, start, alerts } = await scene(t, healthy, 1_000_000_000);
@@ -150,7 +150,7 @@ for (const beside of [true, false])
   );
 
 void t.test(
-  'a single endpoint whose clock is a day ahead: nothing is collected or ended, one alert',
+  'with a single endpoint whose clock is a day ahead, nothing is collected or ended; one alert',
   async (t) => {
     const { stage, subscriptions, start, alerts } = await scene(t, aDayAhead);
     const keeper = await start(false);
@@ -162,7 +162,7 @@ void t.test(
 );
 
 void t.test(
-  'a single endpoint that returns no account but the clock: no subscription ends, one alert',
+  'if a single endpoint returns no account but the clock, no subscription ends; one alert is raised',
   async (t) => {
     const { stage, subscriptions, start, alerts } = await scene(t, withoutAnyButClock);
     const keeper = await start(false);
@@ -174,7 +174,7 @@ void t.test(
 );
 
 void t.test(
-  'an endpoint that returns no account but the clock, beside a good one: no subscription ends',
+  'if one of two endpoints returns no account but the clock, no subscription ends',
   async (t) => {
     const { stage, subscriptions, start } = await scene(t, withoutAnyButClock);
     await start(true);
@@ -185,7 +185,7 @@ void t.test(
 
 for (const beside of [true, false])
   void t.test(
-    `an endpoint that lacks every hundredth account, ${beside ? 'beside a good one' : 'alone'}: no subscription ends`,
+    `if an endpoint ${beside ? 'beside a good one' : 'alone'} lacks 1% of the accounts, no subscription ends`,
     async (t) => {
       const { stage, subscriptions, start, alerts } = await scene(t, withoutOneInAHundred());
       const keeper = await start(beside);

@@ -143,7 +143,7 @@ async function endOrReplace(
 
 for (const how of HOW)
   void t.test(
-    `a keeper stores nothing if the account was registered and ended ${how} while it judged`,
+    `a keeper stores nothing if the account was registered and ended ${how} during the keeper's check`,
     async (t) => {
       const scene = await begin(t);
       const { stage, plan } = scene;
@@ -167,7 +167,7 @@ for (const how of HOW)
   );
 
 void t.test(
-  'a keeper stores nothing if another account was opened, registered and ended while it judged',
+  'a keeper stores nothing if another account was opened, registered and ended during its check',
   async (t) => {
     const scene = await begin(t);
     const { stage, plan } = scene;

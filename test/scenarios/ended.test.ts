@@ -278,7 +278,7 @@ void t.test(
     );
 
     await t.test(
-      'a registration that was judged before the subscription ended is not stored',
+      'a registration that a keeper checked before the subscription ended is not stored',
       async (t) => {
         const { first, buyer } = ends.here;
         const { net, rpc } = stage;

@@ -72,7 +72,7 @@ interface Books {
 const wait = { status: 409, body: { error: { code: 'CONFLICT', message: /may still land/ } } };
 
 void t.test(
-  'a forced end waits while a sponsored change is handed over, sent and not registered yet',
+  'a forced cancellation waits while a sponsored change is handed over or sent but not registered',
   async (t) => {
     const { stage, large, buyer, force, merchant, payment } = await scene(t);
     const shown = await asks(buyer, large);

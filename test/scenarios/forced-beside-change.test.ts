@@ -64,7 +64,7 @@ void t.test(
 );
 
 void t.test(
-  'a forced end waits for a change that is signed again while the end is judged',
+  'a forced cancellation waits for a change that is signed again during the check',
   async (t) => {
     const { stage, plans, buyer, ask, act } = await startPlanChanges(t, [10, 100]);
     const [, large] = plans as [Plan, Plan];

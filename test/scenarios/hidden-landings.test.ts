@@ -43,7 +43,7 @@ async function flood(stage: ApiStage, address: string) {
 
 for (const registerUnclaimed of [true, false])
   void t.test(
-    `a landed change is charged as shown after a cancel and a resume, registerUnclaimed ${registerUnclaimed}`,
+    `a landed change is charged as shown after cancel and resume, registerUnclaimed: ${registerUnclaimed}`,
     async (t) => {
       const scene = await startPlanChanges(t, [5, 25]);
       const { stage, buyer, ask, resume } = scene;
@@ -133,7 +133,7 @@ void t.test(
 for (const how of ['flood', 'resumed elsewhere'] as const)
   for (const isPlainAsked of [false, true])
     void t.test(
-      `a checkout that another wallet completed ${how} is listed, not charged, plain offer ${isPlainAsked}`,
+      `a landed sign-up in a session of another wallet (${how}) is listed, not charged; plain offer: ${isPlainAsked}`,
       async (t) => {
         const stage = await startApiStage(t);
         const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
@@ -194,7 +194,7 @@ for (const how of ['flood', 'resumed elsewhere'] as const)
     );
 
 void t.test(
-  'a landed change is registered as such while the history shows only an earlier account',
+  'a landed change is registered as a change while the history shows only an earlier account',
   async (t) => {
     const scene = await startPlanChanges(t, [5, { amount: 25, hours: 24 }]);
     const { stage, buyer, ask } = scene;
@@ -244,7 +244,7 @@ void t.test(
 );
 
 void t.test(
-  'a landed change whose transaction no endpoint returns yet is registered as such',
+  'a landed change whose transaction no endpoint returns yet is registered as a change',
   async (t) => {
     const scene = await startPlanChanges(t, [5, { amount: 25, hours: 24 }]);
     const { stage, buyer, ask } = scene;
@@ -295,7 +295,7 @@ void t.test(
 
 for (const isFlooded of [false, true])
   void t.test(
-    `a change that resumed an account, history flooded ${isFlooded}, is registered or listed`,
+    `a change that resumed an account is registered or listed, flooded history: ${isFlooded}`,
     async (t) => {
       const scene = await startPlanChanges(t, [5, 25]);
       const { stage, buyer, ask, act } = scene;

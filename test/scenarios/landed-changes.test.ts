@@ -67,7 +67,7 @@ for (const [by, isResumed] of [
   ['a keeper', true],
 ] as const)
   void t.test(
-    `a landed change of a cancelled subscription, resumed ${isResumed}, is charged as shown if ${by} registers it`,
+    `a landed change of a cancelled subscription (resumed: ${isResumed}), registered by ${by}, costs what it showed`,
     async (t) => {
       const scene = await subscribed(t);
       const { stage, buyer, small, large, first, keeper, payments, askChange } = scene;
@@ -96,7 +96,7 @@ for (const [by, isResumed] of [
   );
 
 void t.test(
-  'an account that shares a blockhash with a declined change replaces nothing',
+  'an account whose transaction has the blockhash of an unsigned change replaces no subscription',
   async (t) => {
     const { stage, buyer, large, first, keeper, payments, askChange } = await subscribed(t);
     await keeper.stop();
@@ -131,7 +131,7 @@ void t.test(
 
 for (const hours of [24, 1])
   void t.test(
-    `a change that resumes an account gets no more credit than shown, plan of ${hours} hours`,
+    `a change that resumes an account gets no more credit than shown, with a plan of ${hours} hours`,
     async (t) => {
       const prices = [
         { amount: 5, hours },

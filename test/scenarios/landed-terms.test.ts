@@ -80,7 +80,7 @@ for (const [when, by] of [
   );
 
 void t.test(
-  'an unsigned change does not register an account that another client opened',
+  'an account that another client opened is listed, not registered, although the wallet has an unsigned change',
   async (t) => {
     const { stage, plan, dearer, merchant } = await twoPlans(t);
     const buyer = await stage.buyer(plan);
@@ -102,7 +102,7 @@ void t.test(
 
     for (const other of ['without a session', 'in another session', 'none'] as const)
       await t.test(
-        `another wallet’s completed session, with the other offer ${other}: the landing is listed`,
+        `a landing in another wallet's completed session is listed, with the other offer ${other}`,
         async (t) => {
           const session = await merchant.session({ externalId: `alice ${other}`, ...half });
           const bob = await merchant.session({ externalId: 'bob', discount: { percentOff: 10 } });

@@ -53,7 +53,7 @@ const withTrial = async (stage: ApiStage, hours: number): Promise<Plan> => {
 };
 
 void t.test(
-  'without a keeper for 13 days after a trial, access lasts three days and payment begins at the first try',
+  'if no keeper runs for 13 days after a trial, access lasts three days and the first try sets the start',
   async (t) => {
     const stage = await startApiStage(t, { hoursAgo: 20 * DAY + 1 });
     const plan = await withTrial(stage, 7 * DAY);
@@ -95,7 +95,7 @@ void t.test(
 );
 
 void t.test(
-  'without a keeper for two days after a trial, access lasts and payment is from the trial’s end',
+  "if no keeper runs for two days after a trial, access continues and the trial's end sets the start",
   async (t) => {
     const stage = await startApiStage(t, { hoursAgo: 9 * DAY + 1 });
     const plan = await withTrial(stage, 7 * DAY);
@@ -115,7 +115,7 @@ void t.test(
 );
 
 void t.test(
-  'three hours without a keeper leave access and the full renewal; the subscriber’s failure ends access',
+  'after three hours without a keeper access continues and the renewal is full; a failure ends access',
   async (t) => {
     const stage = await startApiStage(t, { hoursAgo: 28 });
     const plan = await stage.plan({ periodHours: 24 });
@@ -150,7 +150,7 @@ void t.test(
 );
 
 void t.test(
-  'a first payment is in full at once, or for the time from its first try after ten minutes',
+  'a first payment within ten minutes is in full, later only for the time from its first try',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: 7_200_000n, periodHours: 720 });
@@ -172,7 +172,7 @@ void t.test(
 );
 
 void t.test(
-  'an attempt that expires for our reasons is followed by one of the same amount',
+  'an attempt that expires because of the service is followed by an attempt of the same amount',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: 7_200_000n, periodHours: 720 });

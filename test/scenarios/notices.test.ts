@@ -11,7 +11,7 @@ const notices = async (stage: Stage, subscription: Subscription) =>
   );
 
 void t.test(
-  'two plans of 5 USDC due together: a wallet with 5 USDC is told it can pay only the first',
+  'a wallet with 5 USDC and two payments of 5 USDC due is notified that it can pay only the first',
   async (t) => {
     const stage = await startStage(t);
     const plans = [await stage.plan(), await stage.plan()];

@@ -39,7 +39,7 @@ const mining = (stage: Stage, what: string, holds: () => Promise<boolean>) =>
   });
 
 void t.test(
-  'a transaction that one sender stops for a cancellation and another sends collects its other payment once',
+  'if one keeper stops a transaction for a cancellation and another sends it, the rest is collected once',
   async (t) => {
     const stage = await startStage(t, { blockMs: 400 });
     const plan = await stage.plan({ amount: AMOUNT });
@@ -292,7 +292,7 @@ async function laterPull(stage: Stage, ...subscriptions: Subscription[]): Promis
 }
 
 void t.test(
-  'an attempt waits while the history lacks a pull that its account counts, and is then recorded',
+  'an attempt stays open while the history lacks a pull that the account counts, then it is recorded',
   async (t) => {
     const { stage, subscription, flying, attempt, look, history, ...parts } = await unlisted(t);
     const { signature } = flying.attempt;
@@ -330,7 +330,7 @@ void t.test(
 );
 
 void t.test(
-  'an attempt ends as unexplained after eight look-ups in a later period, and the next one is collected',
+  'after eight look-ups in a later period an attempt ends as unexplained and the next payment is collected',
   async (t) => {
     const { stage, subscription, flying, attempt, look, ...parts } = await unlisted(t);
     const { context, taken } = parts;
@@ -510,7 +510,7 @@ void t.test(
   },
 );
 
-void t.test('an attempt whose history cannot be read delays no other', async (t) => {
+void t.test('an attempt whose history cannot be read delays no other attempt', async (t) => {
   const { stage, plan, subscription: one } = await due(t);
   const other = await stage.subscriber(plan);
   // Puts each payment in a transaction of its own.
@@ -573,7 +573,7 @@ void t.test(
 
 for (const isListedLater of [true, false])
   void t.test(
-    `a payment stays open when another of its transaction is recorded; ${isListedLater ? 'listed later, it has landed' : 'it ends as unexplained'}`,
+    `if another payment of its transaction is recorded, a payment stays open, then ${isListedLater ? 'landed if listed' : 'ends as unexplained'}`,
     async (t) => {
       const { one, other, history, look } = await halfListed(t);
       t.same(await look([other], 4), ['open', 'landed']);

@@ -230,7 +230,7 @@ for (const hours of [1, 25])
   );
 
 void t.test(
-  'an unsigned offer of another customer does not block the registration of a landed one',
+  'an unsigned offer of another customer does not block the registration of a landed offer',
   async (t) => {
     const { stage, merchant, buyer, days } = await scene(t);
     const old = await merchant.session({ externalId: 'alice' });

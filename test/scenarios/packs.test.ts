@@ -136,7 +136,7 @@ void t.test(
 );
 
 void t.test(
-  'a payer without money is past due, and the nine others are signed again at once',
+  'if one of ten payers has no money, it becomes past due and the nine others are signed again at once',
   async (t) => {
     const { stage, subscriptions } = await subscribed(t, 10);
     const parts = stage.parts();
@@ -318,7 +318,7 @@ for (const [name, limit] of [
   ['approval', { delegatedAmount: 8_000_000 }],
 ] as const)
   void t.test(
-    `a wallet with three due subscriptions and ${name} for one pays one; the others fail without a transaction`,
+    `a wallet with three due payments and ${name} for one pays one; the others fail without a transaction`,
     async (t) => {
       const stage = await startStage(t, { blockMs: 0 });
       const plans = [await stage.plan(), await stage.plan(), await stage.plan()];

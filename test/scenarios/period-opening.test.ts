@@ -119,7 +119,7 @@ for (const [what, one] of [
   ],
   ['a discounted renewal with one endpoint', { endpoints: [honest], discount: 60 }],
 ] as const)
-  void t.test(`${what} is collected at once`, async (t) => {
+  void t.test(`${what} is collected at once after the period boundary`, async (t) => {
     const { stage, end, dueNow, signedUntil } = await scene(t, one);
     stage.net.passSeconds(end - stage.now() + 2);
     await dueNow();

@@ -80,12 +80,12 @@ void t.test(
   },
 );
 
-void t.test('two keeper loops that start at once make only the old period a credit', async (t) =>
+void t.test('if two keeper loops run at once, a change credits only the old period', async (t) =>
   checkRegistered(t, await changedWhileAway(t), 0),
 );
 
 void t.test(
-  'a period that a keeper collects after the change landed becomes credit too',
+  'a period that a keeper collects after the change landed is also credited',
   async (t) => {
     const scene = await changedWhileAway(t);
     const { stage, first } = scene;
@@ -99,7 +99,7 @@ void t.test(
   },
 );
 
-void t.test('an offered change that was not signed does not delay a renewal', async (t) => {
+void t.test('an unsigned change offer does not delay a renewal', async (t) => {
   const { stage, first, charged } = await changedWhileAway(t, { isLanded: false });
   await stage.startKeeper();
   await stage.until('it is paid', async () => (await stage.payments(first)).length === 2);

@@ -61,7 +61,7 @@ async function crowded(t: Test) {
 }
 
 void t.test(
-  'accounts that need no history are collected at once; look-ups without room are postponed',
+  'accounts that need no history are collected at once; look-ups beyond the limit are postponed',
   async (t) => {
     const { stage, quick, open, states, collector, taken } = await crowded(t);
     await collector.turn();
@@ -85,7 +85,7 @@ void t.test(
 );
 
 void t.test(
-  'a look-up without an answer is postponed, and a stop releases all claims',
+  'a history look-up without a response is postponed, and a stop releases all claims',
   async (t) => {
     const { stage, open, states, collector } = await crowded(t);
     await collector.turn();
@@ -109,7 +109,7 @@ void t.test(
 );
 
 void t.test(
-  'a look-up renews its lease first, and a row that changed meanwhile is not written',
+  'a history look-up first renews its lease and does not write a row that changed meanwhile',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ amount: AMOUNT });

@@ -146,7 +146,7 @@ void t.test(
 );
 
 void t.test(
-  'the next keeper records pulls after the end that were made while none ran',
+  'pulls after the end that were made while no keeper ran are recorded by the next keeper',
   async (t) => {
     const stage = await startStage(t);
     let keeper = await stage.startKeeper();

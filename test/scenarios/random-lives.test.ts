@@ -27,7 +27,7 @@ const UNPAUSED_AT_THE_END: Customer = {
 };
 
 void t.test(
-  'in any 24 periods amounts, fees, notices, windows and access of each life follow the rules',
+  'over 24 periods, each random subscription follows the rules for amounts, fees, notices and access',
   (t) => {
     const outcomes = new Set<string>();
     fc.assert(

@@ -45,7 +45,7 @@ void t.test(
 );
 
 void t.test(
-  'a cancellation has its event while the attempt is open, and the payment is not sent again',
+  "a cancellation has its event while an attempt is open, and the attempt's payment is not sent again",
   async (t) => {
     const { stage, subscription } = await due(t, { blockMs: 0 });
     let sends = 0;

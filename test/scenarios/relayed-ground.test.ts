@@ -8,7 +8,7 @@ import { startPlanChanges, type ShownChange } from '../fixtures/plan-changes.ts'
 import { merchantOf } from '../fixtures/shown-terms.ts';
 
 void t.test(
-  'the relay takes no change of a subscription that another change has replaced',
+  'the relay refuses a change of a subscription that another change has replaced',
   async (t) => {
     const { stage, plans, buyer, ask } = await startPlanChanges(t, [100, 150, 120]);
     const [, one, other] = plans as [Plan, Plan, Plan];
@@ -126,7 +126,7 @@ void t.test('the relay sends no resume after the merchant has cancelled', async 
 });
 
 void t.test(
-  'the relay takes one of two changes of a cancelled subscription at a time',
+  'the relay accepts only one change of a cancelled subscription at a time',
   async (t) => {
     const { stage, buyer, ask, first, large, relay } = await offered(t);
     await buyer.cancel(first);

@@ -65,18 +65,21 @@ void t.test(
   },
 );
 
-void t.test('the relay repeats its response to a resume that it took before the end', async (t) => {
-  const { stage, buyer, merchant, first, offer, relay } = await ending(t);
-  t.match((await relay(offer)).body.data, { status: 'confirmed' });
-  await stage.until('it is resumed', async () => {
-    return (await stage.row(first)).cancelRequestedAt === null;
-  });
-  const path = `${merchant.path}/subscriptions/${first.id}/cancel`;
-  await stage.api.call('POST', path, { token: merchant.token, body: { mode: 'force' } });
-  t.equal((await stage.row(first)).status, 'cancelled');
-  t.match((await relay(offer)).body.data, { status: 'confirmed' });
-  t.equal((await rowsOf(stage, buyer)).length, 1);
-});
+void t.test(
+  'the relay repeats its response to a resume that it accepted before the end',
+  async (t) => {
+    const { stage, buyer, merchant, first, offer, relay } = await ending(t);
+    t.match((await relay(offer)).body.data, { status: 'confirmed' });
+    await stage.until('it is resumed', async () => {
+      return (await stage.row(first)).cancelRequestedAt === null;
+    });
+    const path = `${merchant.path}/subscriptions/${first.id}/cancel`;
+    await stage.api.call('POST', path, { token: merchant.token, body: { mode: 'force' } });
+    t.equal((await stage.row(first)).status, 'cancelled');
+    t.match((await relay(offer)).body.data, { status: 'confirmed' });
+    t.equal((await rowsOf(stage, buyer)).length, 1);
+  },
+);
 
 void t.test(
   'a resume that landed before the end, and reaches the relay after it, registers nothing',

@@ -50,7 +50,7 @@ void t.test(
   },
 );
 
-void t.test('a rest of a period that costs less than the minimum is not charged', async (t) => {
+void t.test('the rest of a period that costs less than the minimum is not charged', async (t) => {
   const { stage, plan, buyer, register } = await scene(t);
   const subscriptionPda = await stage.open(plan, buyer.keypair);
   stage.net.passSeconds(720 * 3600 - 2000);

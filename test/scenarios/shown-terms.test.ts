@@ -140,107 +140,121 @@ void t.test(
   },
 );
 
-void t.test('of several offers with different terms the landed one decides', async (t) => {
-  const stage = await startApiStage(t);
-  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
-  const merchant = await merchantOf(stage, plan);
-  /** Sessions of one customer. */
-  const sessions = (externalId: string, ...percents: number[]) =>
-    Promise.all(
-      percents.map((percentOff) => merchant.session({ externalId, discount: { percentOff } })),
-    );
-  const keeper = await stage.startKeeper();
+void t.test(
+  'of several offers with different terms, the landed offer decides the terms',
+  async (t) => {
+    const stage = await startApiStage(t);
+    const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+    const merchant = await merchantOf(stage, plan);
+    /** Sessions of one customer. */
+    const sessions = (externalId: string, ...percents: number[]) =>
+      Promise.all(
+        percents.map((percentOff) => merchant.session({ externalId, discount: { percentOff } })),
+      );
+    const keeper = await stage.startKeeper();
 
-  await t.test('of several offers the blockhash of the landed transaction decides', async (t) => {
-    const buyer = await stage.buyer(plan);
-    const [cheap, dear] = await sessions('alice', 50, 10);
-    const signed = await offerOf(buyer, { checkoutSessionId: dear!.id });
-    await nextBlockhash(stage);
-    await offerOf(buyer, { checkoutSessionId: cheap!.id });
-    await offerOf(buyer);
-    await stage.land(buyer.keypair, signed.transaction);
-    await registered(stage, buyer);
-    await stage.quiet();
-    t.same(await paid(stage, buyer), [4_500_000n]);
-    t.match(await merchant.read(dear!), { subscriptionId: (await rowsOf(stage, buyer))[0]!.id });
-    const own = await post(buyer, signed.subscriptionPda, { offerId: signed.offerId });
-    t.equal(own.status, 201, 'what the keeper has registered stands');
-  });
-
-  await t.test('of several offers the signature that the relay stored decides', async (t) => {
-    const buyer = await stage.buyer(plan);
-    const [third, cheap] = await sessions('bob', 20, 50);
-    const [first, second] = await Promise.all([
-      offerOf(buyer, { checkoutSessionId: third!.id }),
-      offerOf(buyer, { checkoutSessionId: cheap!.id }),
-    ]);
-    t.not(first.offerId, second.offerId);
-    const bytes = Buffer.from(addSignature(buyer.keypair, first.transaction), 'base64');
-    const signature = signatureOf(bytes);
-    const { offerId: id, subscriptionPda } = first;
-    const offer = { id, purpose: 'subscribe', replaces: null, subscriptionPda } as const;
-    const lifetime = { blockhash: 'unknown', lastValidBlockHeight: 0n, slot: 0n };
-    await recordRelayed(stage.sql, offer, { signature, ...lifetime });
-    await stage.land(buyer.keypair, first.transaction);
-    await registered(stage, buyer);
-    await stage.quiet();
-    t.same(await paid(stage, buyer), [4_000_000n]);
-  });
-
-  await t.test(
-    'of several offers the named one decides, else the one with the lowest first payment',
-    async (t) => {
-      await keeper.stop();
-      for (const named of [true, false]) {
-        const [fourth] = await sessions(`carol ${named}`, 30);
+    await t.test(
+      "of several offers, the offer with the landed transaction's blockhash decides the terms",
+      async (t) => {
         const buyer = await stage.buyer(plan);
-        const plain = await offerOf(buyer);
-        await offerOf(buyer, { checkoutSessionId: fourth!.id });
-        const stranger = await offerOf(await stage.buyer(plan));
-        const pda = await stage.open(plan, buyer.keypair);
-        const foreign = await post(buyer, pda, { offerId: stranger.offerId });
-        t.equal(foreign.status, 400, 'no offer of this wallet');
-        t.match(foreign.body.error, { code: 'VALIDATION_ERROR', details: [{ path: 'offerId' }] });
-        const own = await post(buyer, pda, named ? { offerId: plain.offerId } : {});
-        t.equal(own.status, 201);
-        t.equal(own.body.data.nextAmount, named ? '5000000' : '3500000');
-      }
-    },
-  );
-});
+        const [cheap, dear] = await sessions('alice', 50, 10);
+        const signed = await offerOf(buyer, { checkoutSessionId: dear!.id });
+        await nextBlockhash(stage);
+        await offerOf(buyer, { checkoutSessionId: cheap!.id });
+        await offerOf(buyer);
+        await stage.land(buyer.keypair, signed.transaction);
+        await registered(stage, buyer);
+        await stage.quiet();
+        t.same(await paid(stage, buyer), [4_500_000n]);
+        t.match(await merchant.read(dear!), {
+          subscriptionId: (await rowsOf(stage, buyer))[0]!.id,
+        });
+        const own = await post(buyer, signed.subscriptionPda, { offerId: signed.offerId });
+        t.equal(own.status, 201, 'what the keeper has registered stands');
+      },
+    );
 
-void t.test('of two offered changes the signed one decides, not the newest', async (t) => {
-  const stage = await startApiStage(t);
-  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
-  const dearer = await stage.plan({
-    amount: 9_000_000n,
-    periodHours: 720,
-    merchant: plan.merchant,
-  });
-  await stage.sql`update plans set app_id = ${plan.appId} where id = ${dearer.id}`;
-  await stage.startKeeper();
-  for (const signed of ['period_end', 'now'] as const) {
-    const buyer = await stage.buyer(plan);
-    const bought = await buyer.buy();
-    await stage.until('it is paid', async () => (await paid(stage, buyer)).length > 0);
-    await stage.quiet();
-    const ask = async (when: string) =>
-      (
-        await buyer.post<Offer>(`subscriptions/${bought.id}/change`, {
-          planId: dearer.id,
-          when,
-        })
-      ).body.data;
-    const first = await ask(signed);
-    await nextBlockhash(stage);
-    await ask(signed === 'now' ? 'period_end' : 'now');
-    await stage.land(buyer.keypair, first.transaction);
-    await registered(stage, buyer, 2);
-    const [, row] = await rowsOf(stage, buyer);
-    t.equal(row!.replaces, bought.id);
-    t.equal(row!.startsAt === null, signed === 'now', signed);
-  }
-});
+    await t.test(
+      'of several offers, the offer with the landed signature that the relay stored decides the terms',
+      async (t) => {
+        const buyer = await stage.buyer(plan);
+        const [third, cheap] = await sessions('bob', 20, 50);
+        const [first, second] = await Promise.all([
+          offerOf(buyer, { checkoutSessionId: third!.id }),
+          offerOf(buyer, { checkoutSessionId: cheap!.id }),
+        ]);
+        t.not(first.offerId, second.offerId);
+        const bytes = Buffer.from(addSignature(buyer.keypair, first.transaction), 'base64');
+        const signature = signatureOf(bytes);
+        const { offerId: id, subscriptionPda } = first;
+        const offer = { id, purpose: 'subscribe', replaces: null, subscriptionPda } as const;
+        const lifetime = { blockhash: 'unknown', lastValidBlockHeight: 0n, slot: 0n };
+        await recordRelayed(stage.sql, offer, { signature, ...lifetime });
+        await stage.land(buyer.keypair, first.transaction);
+        await registered(stage, buyer);
+        await stage.quiet();
+        t.same(await paid(stage, buyer), [4_000_000n]);
+      },
+    );
+
+    await t.test(
+      'of several offers, the offer that the wallet names decides, else the lowest first payment',
+      async (t) => {
+        await keeper.stop();
+        for (const named of [true, false]) {
+          const [fourth] = await sessions(`carol ${named}`, 30);
+          const buyer = await stage.buyer(plan);
+          const plain = await offerOf(buyer);
+          await offerOf(buyer, { checkoutSessionId: fourth!.id });
+          const stranger = await offerOf(await stage.buyer(plan));
+          const pda = await stage.open(plan, buyer.keypair);
+          const foreign = await post(buyer, pda, { offerId: stranger.offerId });
+          t.equal(foreign.status, 400, 'no offer of this wallet');
+          t.match(foreign.body.error, { code: 'VALIDATION_ERROR', details: [{ path: 'offerId' }] });
+          const own = await post(buyer, pda, named ? { offerId: plain.offerId } : {});
+          t.equal(own.status, 201);
+          t.equal(own.body.data.nextAmount, named ? '5000000' : '3500000');
+        }
+      },
+    );
+  },
+);
+
+void t.test(
+  'of two offered changes of plan, the signed change is registered, not the newest',
+  async (t) => {
+    const stage = await startApiStage(t);
+    const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+    const dearer = await stage.plan({
+      amount: 9_000_000n,
+      periodHours: 720,
+      merchant: plan.merchant,
+    });
+    await stage.sql`update plans set app_id = ${plan.appId} where id = ${dearer.id}`;
+    await stage.startKeeper();
+    for (const signed of ['period_end', 'now'] as const) {
+      const buyer = await stage.buyer(plan);
+      const bought = await buyer.buy();
+      await stage.until('it is paid', async () => (await paid(stage, buyer)).length > 0);
+      await stage.quiet();
+      const ask = async (when: string) =>
+        (
+          await buyer.post<Offer>(`subscriptions/${bought.id}/change`, {
+            planId: dearer.id,
+            when,
+          })
+        ).body.data;
+      const first = await ask(signed);
+      await nextBlockhash(stage);
+      await ask(signed === 'now' ? 'period_end' : 'now');
+      await stage.land(buyer.keypair, first.transaction);
+      await registered(stage, buyer, 2);
+      const [, row] = await rowsOf(stage, buyer);
+      t.equal(row!.replaces, bought.id);
+      t.equal(row!.startsAt === null, signed === 'now', signed);
+    }
+  },
+);
 
 void t.test('standing shows what registering an ended, live account costs', async (t) => {
   const stage = await startApiStage(t);
@@ -271,7 +285,7 @@ void t.test('standing shows what registering an ended, live account costs', asyn
   t.ok(amount <= shown && amount > shown - 10_000n, `${amount} of ${shown}`);
 });
 
-void t.test('standing shows what a deferred change costs that is registered late', async (t) => {
+void t.test('standing shows the cost of a deferred change that is registered late', async (t) => {
   const stage = await startApiStage(t);
   const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
   const { merchant } = plan;

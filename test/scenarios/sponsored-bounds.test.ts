@@ -151,48 +151,60 @@ void t.test('each budget of sign-ups is enforced by the API and by keepers', asy
 });
 
 void t.test(
-  'the reserve for leaving is separate from other budgets and shared by wallets',
+  'the reserve for sponsored cancellations is separate from other budgets and shared by wallets',
   async (t) => {
     const on = await startSponsorScene(t);
     const { stage } = on;
     const [a, b] = [await on.plan(), await on.plan()];
-    await t.test('leaving is sponsored while every budget of sign-ups is used up', async (t) => {
-      stage.limit(plentiful);
-      const [one] = await on.subscribes(on.order(a));
-      stage.limit({ perDay: 0n, perMerchant: 0n, perWallet: 0n, perAddress: 0n, merchantOut: 0n });
-      const made = await on.cancelling(one!);
-      t.equal(made.sponsored, true);
-      t.same(await on.leave({ one: one!, made }), ['landed']);
-      stage.limit({ ...plentiful, leaving: 0n });
-      t.equal(await on.refusal(on.order(a)), undefined, 'nor they on it');
-    });
+    await t.test(
+      'cancellations are sponsored even when every budget for sign-ups is used up',
+      async (t) => {
+        stage.limit(plentiful);
+        const [one] = await on.subscribes(on.order(a));
+        stage.limit({
+          perDay: 0n,
+          perMerchant: 0n,
+          perWallet: 0n,
+          perAddress: 0n,
+          merchantOut: 0n,
+        });
+        const made = await on.cancelling(one!);
+        t.equal(made.sponsored, true);
+        t.same(await on.leave({ one: one!, made }), ['landed']);
+        stage.limit({ ...plentiful, leaving: 0n });
+        t.equal(await on.refusal(on.order(a)), undefined, 'nor they on it');
+      },
+    );
 
-    await t.test('one wallet may use a twentieth of the reserve for leaving', async (t) => {
-      await on.passes(25);
-      stage.limit(plentiful);
-      const first = on.order(a);
-      const [one] = await on.subscribes(first);
-      const [same, other] = await on.subscribes(
-        { ...first, plan: b, address: on.address() },
-        on.order(b),
-      );
-      const [made, late, exact, spared] = [
-        await on.cancelling(one!),
-        await on.cancelling(same!),
-        await on.cancelling(same!),
-        await on.cancelling(other!),
-      ];
-      t.same(await on.leave({ one: one!, made }), ['landed']);
-      const bound = ((await on.usedForLeaving()) + (await on.fee(exact))) * 20n;
-      stage.limit({ leaving: bound - 20n });
-      t.match(await on.cancelling(same!), { notSponsored: { code: 'wallet_budget' } });
-      t.same(await on.leave({ one: same!, made: late }, { one: other!, made: spared }), [
-        'wallet_budget',
-        'landed',
-      ]);
-      stage.limit({ leaving: bound });
-      t.same(await on.leave({ one: same!, made: exact }), ['landed']);
-    });
+    await t.test(
+      'one wallet may use a twentieth of the reserve for sponsored cancellations',
+      async (t) => {
+        await on.passes(25);
+        stage.limit(plentiful);
+        const first = on.order(a);
+        const [one] = await on.subscribes(first);
+        const [same, other] = await on.subscribes(
+          { ...first, plan: b, address: on.address() },
+          on.order(b),
+        );
+        const [made, late, exact, spared] = [
+          await on.cancelling(one!),
+          await on.cancelling(same!),
+          await on.cancelling(same!),
+          await on.cancelling(other!),
+        ];
+        t.same(await on.leave({ one: one!, made }), ['landed']);
+        const bound = ((await on.usedForLeaving()) + (await on.fee(exact))) * 20n;
+        stage.limit({ leaving: bound - 20n });
+        t.match(await on.cancelling(same!), { notSponsored: { code: 'wallet_budget' } });
+        t.same(await on.leave({ one: same!, made: late }, { one: other!, made: spared }), [
+          'wallet_budget',
+          'landed',
+        ]);
+        stage.limit({ leaving: bound });
+        t.same(await on.leave({ one: same!, made: exact }), ['landed']);
+      },
+    );
   },
 );
 
@@ -254,7 +266,7 @@ void t.test('sponsoring leaves a minimum balance for renewals', async (t) => {
   });
 
   await t.test(
-    'leaving may spend below the floor, down to what one batch of payments needs',
+    'sponsored cancellations may spend below the minimum balance, down to the cost of one payment batch',
     async (t) => {
       await holds(1_000_000_000n);
       stage.limit(plentiful);

@@ -20,7 +20,7 @@ import {
 } from '../fixtures/sponsored-changes.ts';
 
 void t.test(
-  'a sponsored change up is paid as shown in one transaction and recorded at once',
+  'a sponsored upgrade charges the amount shown, in one transaction, and is recorded at once',
   async (t) => {
     const { stage, small, large } = await changeScene(t);
     const buyer = await buys(stage, small);
@@ -183,7 +183,7 @@ void t.test(
   },
 );
 
-void t.test('a sponsored change down while past due replaces the old subscription', async (t) => {
+void t.test('a sponsored downgrade of a past-due subscription replaces it', async (t) => {
   const { stage, small, large } = await changeScene(t);
   const buyer = await buys(stage, large);
   const { wallet, first } = buyer;
@@ -214,26 +214,29 @@ void t.test('a sponsored change down while past due replaces the old subscriptio
   });
 });
 
-void t.test('a change with nothing or too little due today is not sponsored', async (t) => {
-  const { stage, small, large } = await changeScene(t);
-  const buyer = await buys(stage, large);
-  const later = await asks(buyer, small, { when: 'period_end' });
-  t.match(later, { sponsored: false, notSponsored: { code: 'change_of_plan' }, today: '0' });
-  const covered = await asks(buyer, small);
-  t.match(covered, { sponsored: false, notSponsored: { code: 'change_of_plan' }, today: '0' });
-  t.type(covered.transaction, 'string', 'the wallet can pay for it');
-  // 0.50 USDC are left to pay: below SPONSOR_MINIMUM_AMOUNT.
-  await stage.sql`update subscriptions set credit = ${LARGE} where id = ${buyer.first.id}`;
-  const near = await stage.plan({
-    ...{ amount: 2n * LARGE + 500_000n, periodHours: HOURS, merchant: small.merchant },
-  });
-  await stage.sql`update plans set app_id = ${small.appId} where id = ${near.id}`;
-  t.match(await asks(buyer, near), { sponsored: false, notSponsored: { code: 'below_minimum' } });
-  t.same(
-    await stage.sql`select 1 from offers where replaces is not null and sponsor is not null`,
-    [],
-  );
-});
+void t.test(
+  'a change of plan with no payment or too small a payment due today is not sponsored',
+  async (t) => {
+    const { stage, small, large } = await changeScene(t);
+    const buyer = await buys(stage, large);
+    const later = await asks(buyer, small, { when: 'period_end' });
+    t.match(later, { sponsored: false, notSponsored: { code: 'change_of_plan' }, today: '0' });
+    const covered = await asks(buyer, small);
+    t.match(covered, { sponsored: false, notSponsored: { code: 'change_of_plan' }, today: '0' });
+    t.type(covered.transaction, 'string', 'the wallet can pay for it');
+    // 0.50 USDC are left to pay: below SPONSOR_MINIMUM_AMOUNT.
+    await stage.sql`update subscriptions set credit = ${LARGE} where id = ${buyer.first.id}`;
+    const near = await stage.plan({
+      ...{ amount: 2n * LARGE + 500_000n, periodHours: HOURS, merchant: small.merchant },
+    });
+    await stage.sql`update plans set app_id = ${small.appId} where id = ${near.id}`;
+    t.match(await asks(buyer, near), { sponsored: false, notSponsored: { code: 'below_minimum' } });
+    t.same(
+      await stage.sql`select 1 from offers where replaces is not null and sponsor is not null`,
+      [],
+    );
+  },
+);
 
 void t.test(
   'a failed sponsored change changes nothing, and forged offers are refused',

@@ -202,23 +202,26 @@ void t.test(
   },
 );
 
-void t.test('a sign-up that is found late pays the period in which it landed', async (t) => {
-  const { stage, end } = await landedUnseen(
-    t,
-    async (stage, plan, { subscriber, subscription }) => {
-      stage.net.passSeconds(PERIOD);
-      const pull = transferSubscription(stage.net.programId, {
-        ...{ subscriber, plan: plan.pda, subscription, mint: stage.net.mint },
-        ...{ caller: plan.merchant.address, receiver: plan.merchant.address, amount: 1_000_000n },
-      });
-      await stage.send([plan.merchant], [pull]);
-    },
-  );
-  t.match(end, { state: 'final' });
-  const [{ first, paid }] = await stage.sql<[{ first: Date; paid: Date }]>`
+void t.test(
+  'a sponsored sign-up that is found late pays the period in which it landed',
+  async (t) => {
+    const { stage, end } = await landedUnseen(
+      t,
+      async (stage, plan, { subscriber, subscription }) => {
+        stage.net.passSeconds(PERIOD);
+        const pull = transferSubscription(stage.net.programId, {
+          ...{ subscriber, plan: plan.pda, subscription, mint: stage.net.mint },
+          ...{ caller: plan.merchant.address, receiver: plan.merchant.address, amount: 1_000_000n },
+        });
+        await stage.send([plan.merchant], [pull]);
+      },
+    );
+    t.match(end, { state: 'final' });
+    const [{ first, paid }] = await stage.sql<[{ first: Date; paid: Date }]>`
     select a.period_start as first, p.period_start as paid from payments p, payment_attempts a`;
-  t.ok(Math.abs(paid.getTime() - first.getTime()) < 120_000, paid.toISOString());
-});
+    t.ok(Math.abs(paid.getTime() - first.getTime()) < 120_000, paid.toISOString());
+  },
+);
 
 /** Has the chain confirm the transaction, and then drop its block. */
 async function forked(stage: SponsorStage, sponsor: SponsorSteps, offer: OfferMade) {

@@ -127,42 +127,48 @@ void t.test(
   },
 );
 
-void t.test('owner’s pulls before the account was closed are recorded too', async (t) => {
-  const scene = await gone(t, async ({ stage, plan, wallet, offer }) => {
-    stage.net.passSeconds(3600);
-    const pull = transferSubscription(stage.net.programId, {
-      ...{ subscriber: wallet.address, plan: plan.pda, subscription: offer.subscriptionPda },
-      ...{ caller: plan.merchant.address, receiver: plan.merchant.address },
-      ...{ mint: stage.net.mint, amount: PRICE },
+void t.test(
+  "for a closed sponsored account, pulls by the plan's owner before the close are recorded too",
+  async (t) => {
+    const scene = await gone(t, async ({ stage, plan, wallet, offer }) => {
+      stage.net.passSeconds(3600);
+      const pull = transferSubscription(stage.net.programId, {
+        ...{ subscriber: wallet.address, plan: plan.pda, subscription: offer.subscriptionPda },
+        ...{ caller: plan.merchant.address, receiver: plan.merchant.address },
+        ...{ mint: stage.net.mint, amount: PRICE },
+      });
+      await stage.send([plan.merchant], [pull]);
     });
-    await stage.send([plan.merchant], [pull]);
-  });
-  await settle(scene);
-  const keeper = await scene.stage.startKeeper();
-  await scene.stage.quiet();
-  await keeper.stop();
-  const [booked] = await booksOf(scene);
-  t.match(booked, { ...ENDED, payments: 2, paid: BigInt });
-  t.same((await compare(scene)).differences, []);
-});
+    await settle(scene);
+    const keeper = await scene.stage.startKeeper();
+    await scene.stage.quiet();
+    await keeper.stop();
+    const [booked] = await booksOf(scene);
+    t.match(booked, { ...ENDED, payments: 2, paid: BigInt });
+    t.same((await compare(scene)).differences, []);
+  },
+);
 
-void t.test('a sign-up without a readable transaction waits, with an alert', async (t) => {
-  const scene = await gone(t);
-  const { stage, offer } = scene;
-  await stage.orphan();
-  const blind = stage.sponsor({
-    getTransaction: (signature) => Promise.resolve({ signature, unreadable: 'refused' }),
-  });
-  await blind.sponsor.turn(true);
-  t.not((await stage.progress(offer)).state, 'final');
-  t.same(await booksOf(scene), []);
-  const { values } = await blind.context.metrics.alerts.get();
-  const told = values.find(({ labels }) => labels.reason === 'sponsored_unregistered');
-  t.ok((told?.value ?? 0) > 0);
-  t.same((await compare(scene)).differences, [], 'its attempt is open');
-  await settle(scene);
-  t.match(await booksOf(scene), [ENDED]);
-});
+void t.test(
+  'a sponsored sign-up without a readable transaction waits and raises an alert',
+  async (t) => {
+    const scene = await gone(t);
+    const { stage, offer } = scene;
+    await stage.orphan();
+    const blind = stage.sponsor({
+      getTransaction: (signature) => Promise.resolve({ signature, unreadable: 'refused' }),
+    });
+    await blind.sponsor.turn(true);
+    t.not((await stage.progress(offer)).state, 'final');
+    t.same(await booksOf(scene), []);
+    const { values } = await blind.context.metrics.alerts.get();
+    const told = values.find(({ labels }) => labels.reason === 'sponsored_unregistered');
+    t.ok((told?.value ?? 0) > 0);
+    t.same((await compare(scene)).differences, [], 'its attempt is open');
+    await settle(scene);
+    t.match(await booksOf(scene), [ENDED]);
+  },
+);
 
 void t.test(
   'reconcile --repair registers a sign-up that an earlier release left without a subscription',

@@ -87,7 +87,7 @@ async function subscribes(party: Party, more: Record<string, unknown> = {}) {
 }
 
 void t.test(
-  'without a budget for leaving, a cancellation takes effect in the service at once',
+  'without a budget for sponsored cancellations, a cancellation takes effect in the service at once',
   async (t) => {
     const party = await scene(t, { sponsorLeaving: 1 });
     const { stage, wallet } = party;

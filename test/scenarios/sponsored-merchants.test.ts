@@ -109,7 +109,7 @@ void t.test('a merchant and its operator are shown that it is near its limit', a
 });
 
 void t.test(
-  'an operator raises a merchant’s limit by vouching for it or approving it',
+  "an operator raises a merchant's limit of open rent by a guarantee or an approval",
   async (t) => {
     const on = await startSponsorScene(t);
     const { stage, rents } = on;
@@ -148,37 +148,40 @@ void t.test(
   },
 );
 
-void t.test('new merchants together get a fifth of the daily sponsoring budget', async (t) => {
-  const on = await startSponsorScene(t);
-  const { stage } = on;
-  const many = { ...plentiful, merchantStart: START };
-  stage.limit(many);
-  const known = await on.plan();
-  const [a, b, c, paying] = [
-    await on.newPlan(),
-    await on.newPlan(),
-    await on.newPlan(),
-    await on.newPlan(),
-  ];
-  await on.subscribes(on.order(known), on.order(paying));
-  await on.passes(25);
-  await on.subscribes(on.order(a), on.order(b));
-  const [{ cost }] = await stage.sql<[{ cost: bigint }]>`
+void t.test(
+  'new merchants together can spend a fifth of the daily sponsoring budget',
+  async (t) => {
+    const on = await startSponsorScene(t);
+    const { stage } = on;
+    const many = { ...plentiful, merchantStart: START };
+    stage.limit(many);
+    const known = await on.plan();
+    const [a, b, c, paying] = [
+      await on.newPlan(),
+      await on.newPlan(),
+      await on.newPlan(),
+      await on.newPlan(),
+    ];
+    await on.subscribes(on.order(known), on.order(paying));
+    await on.passes(25);
+    await on.subscribes(on.order(a), on.order(b));
+    const [{ cost }] = await stage.sql<[{ cost: bigint }]>`
     select sum(fee + authority_rent + subscription_rent)::int8 as cost from sponsorships
     where created_at > now() - interval '24 hours'`;
-  const late = on.order(c);
-  const made = await on.offer(late);
-  stage.limit({ ...many, perDay: 5n * (cost + 2_000_000n) });
-  t.equal(await on.refusal(late), 'budget');
-  t.equal(await on.decided(late, made), 'budget', 'a keeper signs none either');
-  t.equal(await on.refusal(on.order(known)), undefined, 'an approved merchant');
-  t.equal(await on.refusal(on.order(paying)), 'budget', 'a cent of fees is not enough');
-  await brings(on, paying, 10n * DOLLAR);
-  t.equal(await on.refusal(on.order(paying)), undefined, 'one that has brought fees');
-  await on.subscribes(on.order(paying));
-  stage.limit({ ...many, perDay: 5n * (cost + 3_000_000n) });
-  t.equal(await on.refusal(late), undefined, 'what others cost is not in the fifth');
-  await on.passes(25);
-  stage.limit({ ...many, perDay: 5n * 3_000_000n });
-  t.equal(await on.refusal(late), undefined, '25 hours later');
-});
+    const late = on.order(c);
+    const made = await on.offer(late);
+    stage.limit({ ...many, perDay: 5n * (cost + 2_000_000n) });
+    t.equal(await on.refusal(late), 'budget');
+    t.equal(await on.decided(late, made), 'budget', 'a keeper signs none either');
+    t.equal(await on.refusal(on.order(known)), undefined, 'an approved merchant');
+    t.equal(await on.refusal(on.order(paying)), 'budget', 'a cent of fees is not enough');
+    await brings(on, paying, 10n * DOLLAR);
+    t.equal(await on.refusal(on.order(paying)), undefined, 'one that has brought fees');
+    await on.subscribes(on.order(paying));
+    stage.limit({ ...many, perDay: 5n * (cost + 3_000_000n) });
+    t.equal(await on.refusal(late), undefined, 'what others cost is not in the fifth');
+    await on.passes(25);
+    stage.limit({ ...many, perDay: 5n * 3_000_000n });
+    t.equal(await on.refusal(late), undefined, '25 hours later');
+  },
+);

@@ -6,7 +6,7 @@ import { plentiful, startSponsorScene } from '../fixtures/sponsor-scene.ts';
 const inIpv6 = (site: number, network: number, host = 1) =>
   `2001:db8:${site.toString(16)}:${(network * 256).toString(16)}::${host.toString(16)}`;
 
-void t.test('an IPv6 /56 counts as one address, and a /48 has the budget of four', async (t) => {
+void t.test('sponsoring budgets count an IPv6 /56 as one address and a /48 as four', async (t) => {
   const on = await startSponsorScene(t);
   const { stage, rents } = on;
   stage.limit(plentiful);

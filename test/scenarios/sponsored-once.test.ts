@@ -32,7 +32,7 @@ void t.test(
     };
 
     await t.test(
-      'of six signed cancellations one lands, and the others are recorded without a fee',
+      'of six signed cancellations one lands, and the others are recorded without a network fee',
       async (t) => {
         const [one] = await on.subscribes(on.order(a));
         const offers: LeavingOffer[] = [];

@@ -48,72 +48,75 @@ async function scene(t: Test) {
   return { on, stage, pda, isDue, rent };
 }
 
-void t.test('one keeper closes an account, and its fees are counted and bounded', async (t) => {
-  const { on, stage, pda, isDue, rent } = await scene(t);
-  const { sql } = stage;
-  let sends = 0;
-  const isLost = { value: true };
-  const rpc: Parameters<typeof stage.sponsor>[0] = {
-    sendTransaction(bytes) {
-      sends += 1;
-      return isLost.value ? Promise.resolve('') : stage.rpc.sendTransaction(bytes);
-    },
-  };
-  const [first, second] = [stage.sponsor(rpc).context, stage.sponsor(rpc).context];
-  const usedBefore = await on.usedForLeaving();
-  await Promise.all([takeRentBack(first), takeRentBack(second)]);
-  t.equal(sends, 1, 'one of two keepers');
-  const { fee } = await rent();
-  t.ok(fee > 5000n && fee < 20_000n, `${fee} lamports`);
-
-  const passes = (minutes: number) =>
-    sql`update sponsorships set closing_at = closing_at - ${minutes} * interval '1 minute'`;
-  const next = async () => {
-    await isDue();
+void t.test(
+  'a sponsored account is closed by one keeper, and the fees of closing are counted and limited',
+  async (t) => {
+    const { on, stage, pda, isDue, rent } = await scene(t);
+    const { sql } = stage;
+    let sends = 0;
+    const isLost = { value: true };
+    const rpc: Parameters<typeof stage.sponsor>[0] = {
+      sendTransaction(bytes) {
+        sends += 1;
+        return isLost.value ? Promise.resolve('') : stage.rpc.sendTransaction(bytes);
+      },
+    };
+    const [first, second] = [stage.sponsor(rpc).context, stage.sponsor(rpc).context];
+    const usedBefore = await on.usedForLeaving();
     await Promise.all([takeRentBack(first), takeRentBack(second)]);
-    return sends;
-  };
-  t.equal(await next(), 1, 'the first one may still land');
-  t.same([...(await mayClose(first, [pda], 0n))], [], 'also not by the collect loop');
-  t.same([...(await mayClose(first, ['another'], 0n))], ['another'], 'rent of no sponsorship');
-  await passes(5.1);
-  t.equal(await next(), 2, 'it has expired');
-  await passes(5.1);
-  t.equal(await next(), 2, 'each next one waits twice as long');
-  await passes(5);
-  const poor = { ...first, closingBudget: 2n * fee + 4999n };
-  t.same([...(await mayClose(poor, [pda], 0n))], [], 'the budget of the day is used up');
+    t.equal(sends, 1, 'one of two keepers');
+    const { fee } = await rent();
+    t.ok(fee > 5000n && fee < 20_000n, `${fee} lamports`);
 
-  const facts = await readSponsoringFacts(sql);
-  t.same(
-    { leaving: facts.leaving, closing: facts.closing },
-    { leaving: usedBefore + 2n * fee, closing: 2n * fee },
-    'on the budget for leaving while the rent is out',
-  );
-  const spent = async () => (await readSponsoringByMerchant(sql))[0]!.spent;
-  const { landed } = await on.fees(['subscribe', 'cancel']);
-  t.equal(landed, 2);
-  const fees = (await spent()) - 2n * fee;
+    const passes = (minutes: number) =>
+      sql`update sponsorships set closing_at = closing_at - ${minutes} * interval '1 minute'`;
+    const next = async () => {
+      await isDue();
+      await Promise.all([takeRentBack(first), takeRentBack(second)]);
+      return sends;
+    };
+    t.equal(await next(), 1, 'the first one may still land');
+    t.same([...(await mayClose(first, [pda], 0n))], [], 'also not by the collect loop');
+    t.same([...(await mayClose(first, ['another'], 0n))], ['another'], 'rent of no sponsorship');
+    await passes(5.1);
+    t.equal(await next(), 2, 'it has expired');
+    await passes(5.1);
+    t.equal(await next(), 2, 'each next one waits twice as long');
+    await passes(5);
+    const poor = { ...first, closingBudget: 2n * fee + 4999n };
+    t.same([...(await mayClose(poor, [pda], 0n))], [], 'the budget of the day is used up');
 
-  isLost.value = false;
-  const balance = await stage.rpc.getBalance(stage.keeper.address);
-  t.equal(await next(), 3);
-  stage.net.mineBlocks(FINAL_BLOCKS);
-  t.equal(
-    (await stage.rpc.getBalance(stage.keeper.address)) - balance,
-    on.rents.subscription - fee,
-    'the rent less one fee',
-  );
-  t.equal(await next(), 3);
-  t.match(await rent(), { authority: false, subscription: true, closings: 3, fee: 3n * fee });
-  const after = await readSponsoringFacts(sql);
-  t.same(
-    { leaving: after.leaving, closing: after.closing },
-    { leaving: usedBefore, closing: 3n * fee },
-    'rent that came back has paid for its closings',
-  );
-  t.equal(await spent(), fees + 3n * fee, 'they stay in what was spent');
-});
+    const facts = await readSponsoringFacts(sql);
+    t.same(
+      { leaving: facts.leaving, closing: facts.closing },
+      { leaving: usedBefore + 2n * fee, closing: 2n * fee },
+      'on the budget for leaving while the rent is out',
+    );
+    const spent = async () => (await readSponsoringByMerchant(sql))[0]!.spent;
+    const { landed } = await on.fees(['subscribe', 'cancel']);
+    t.equal(landed, 2);
+    const fees = (await spent()) - 2n * fee;
+
+    isLost.value = false;
+    const balance = await stage.rpc.getBalance(stage.keeper.address);
+    t.equal(await next(), 3);
+    stage.net.mineBlocks(FINAL_BLOCKS);
+    t.equal(
+      (await stage.rpc.getBalance(stage.keeper.address)) - balance,
+      on.rents.subscription - fee,
+      'the rent less one fee',
+    );
+    t.equal(await next(), 3);
+    t.match(await rent(), { authority: false, subscription: true, closings: 3, fee: 3n * fee });
+    const after = await readSponsoringFacts(sql);
+    t.same(
+      { leaving: after.leaving, closing: after.closing },
+      { leaving: usedBefore, closing: 3n * fee },
+      'rent that came back has paid for its closings',
+    );
+    t.equal(await spent(), fees + 3n * fee, 'they stay in what was spent');
+  },
+);
 
 void t.test('rent counts as returned only if two endpoints show it', async (t) => {
   const { stage, pda, isDue, rent } = await scene(t);

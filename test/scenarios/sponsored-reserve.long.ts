@@ -11,7 +11,7 @@ import type { OfferMade } from '../fixtures/sponsor-stage.ts';
 
 const landed = (count: number) => Array<string>(count).fill('landed');
 
-void t.test('one address may use a fifth of the reserve for leaving', async (t) => {
+void t.test('one address may use a fifth of the reserve for sponsored cancellations', async (t) => {
   const on = await startSponsorScene(t);
   const { stage } = on;
   const [a, b] = [await on.plan(), await on.plan()];

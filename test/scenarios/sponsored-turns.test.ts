@@ -72,7 +72,7 @@ async function putOffScene(t: Parameters<typeof changeScene>[0]) {
   return { stage, buyer, small, large, shown };
 }
 
-void t.test('sixty deferred offers do not delay a new offer', async (t) => {
+void t.test('sixty postponed offers do not delay the decision about a new offer', async (t) => {
   const { stage, buyer, large, shown } = await putOffScene(t);
   const { sql } = stage;
   const copies: string[] = [];
@@ -118,7 +118,7 @@ void t.test('sixty deferred offers do not delay a new offer', async (t) => {
   t.same(ends, [{ reason: 'lapsed' }]);
 });
 
-void t.test('a wallet hands over one offer at a time, and may request others', async (t) => {
+void t.test('a wallet can submit one signed offer at a time but may request others', async (t) => {
   const on = await startSponsorScene(t);
   const { stage, sponsor } = on;
   const [one, other] = [on.order(await on.plan()), await on.plan()];

@@ -53,7 +53,7 @@ void t.test(
 );
 
 void t.test(
-  'a subscription that is cancelled on chain in its trial lives until the end of the trial without a payment',
+  'a subscription that is cancelled on chain during its trial ends with the trial, without a payment',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());

@@ -97,7 +97,7 @@ void t.test(
 );
 
 void t.test(
-  'a wallet emptied before the simulation is sent no payment, and no failure before its retry',
+  'for a wallet emptied before the simulation, no payment is sent and no failure recorded until its retry',
   async (t) => {
     let isFast = false;
     const made = toggling(t, 2, {

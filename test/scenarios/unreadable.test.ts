@@ -390,7 +390,7 @@ void t.test(
 );
 
 void t.test(
-  'a landed, unreadable payment whose account is gone waits; the others of its batch are settled',
+  'a landed, unreadable payment whose account is gone waits; other payments of its batch are settled',
   async (t) => {
     const scene = await landedTwice(t, closes);
     const { stage, subscription, other, resolver, batch, ails } = scene;
@@ -435,7 +435,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment that landed in a later period waits for its history and delays no other',
+  'a payment that landed in a later period waits for its history and delays no other payment',
   async (t) => {
     const { stage, plan, subscription, rpc } = await setUp(t);
     const other = await stage.subscriber(plan);
@@ -481,7 +481,7 @@ void t.test(
 );
 
 void t.test(
-  'a notification with an unreadable transaction delays no other one and starts no sweep',
+  'a notification with an unreadable transaction delays no other notification and starts no sweep',
   async (t) => {
     const { stage, subscription, rpc, ails, stranger } = await setUp(t);
     stage.mine();
@@ -541,7 +541,7 @@ void t.test(
 );
 
 void t.test(
-  'reconcile lists unreadable transactions as such and counts no recorded payment as absent',
+  'reconcile lists unreadable transactions separately and counts no recorded payment as absent',
   async (t) => {
     const { stage, subscription, rpc, ails, spam } = await setUp(t);
     const foreign = await stage.subscriber(subscription.plan);

@@ -5,7 +5,7 @@ import { build } from 'esbuild';
 import t from 'tap';
 import { smallAdapter } from '../../scripts/mobile-wallet.ts';
 
-void t.test('the built adapter has no dialogs of its own', async (t) => {
+void t.test('the built mobile wallet adapter contains no dialogs', async (t) => {
   const dist = new URL('../../dist/pages/', import.meta.url);
   const manifest = JSON.parse(await readFile(new URL('manifest.json', dist), 'utf8')) as {
     'mobile-wallet': string;
@@ -15,22 +15,25 @@ void t.test('the built adapter has no dialogs of its own', async (t) => {
   t.notMatch(text, /innerHTML|<style|localhost:(?!\$)/);
 });
 
-void t.test('the build fails for a package without the parts that are cut', async (t) => {
-  const adapter = 'wallet-standard-mobile/lib/esm/index.browser.js';
-  const errors = '@solana/errors/dist/index.browser.mjs';
-  const source = 'export const one = 1;\n';
-  const directory = t.testdir({
-    'wallet-standard-mobile': { lib: { esm: { 'index.browser.js': source } } },
-    '@solana': { errors: { dist: { 'index.browser.mjs': source } } },
-  });
-  const bundle = (file: string) =>
-    build({
-      entryPoints: [join(directory, file)],
-      bundle: true,
-      write: false,
-      logLevel: 'silent',
-      plugins: [smallAdapter],
+void t.test(
+  'building the mobile wallet adapter fails if the package lacks the parts to remove',
+  async (t) => {
+    const adapter = 'wallet-standard-mobile/lib/esm/index.browser.js';
+    const errors = '@solana/errors/dist/index.browser.mjs';
+    const source = 'export const one = 1;\n';
+    const directory = t.testdir({
+      'wallet-standard-mobile': { lib: { esm: { 'index.browser.js': source } } },
+      '@solana': { errors: { dist: { 'index.browser.mjs': source } } },
     });
-  await t.rejects(bundle(adapter), { message: /the package has no part modal/ });
-  await t.rejects(bundle(errors), { message: /@solana\/errors has no table of messages/ });
-});
+    const bundle = (file: string) =>
+      build({
+        entryPoints: [join(directory, file)],
+        bundle: true,
+        write: false,
+        logLevel: 'silent',
+        plugins: [smallAdapter],
+      });
+    await t.rejects(bundle(adapter), { message: /the package has no part modal/ });
+    await t.rejects(bundle(errors), { message: /@solana\/errors has no table of messages/ });
+  },
+);

@@ -158,7 +158,7 @@ void t.test('the cost of failed transactions is divided among the succeeded paym
   t.end();
 });
 
-void t.test('each kind of harm is named', (t) => {
+void t.test('each kind of corrupted record is reported by name', (t) => {
   const harm = (what: string, names: string[], change: (books: Harmed) => unknown) => {
     t.same(breached(change).toSorted(), names.toSorted(), what);
   };
@@ -274,7 +274,7 @@ void t.test('each kind of harm is named', (t) => {
 });
 
 void t.test(
-  'an attempt signed during a cancellation is a breach; one before the cancel or after a resume is not',
+  'an attempt signed while the subscription is cancelled is a breach, before or after it is not',
   (t) => {
     const judged = (attempts: Attempt[], events: ReportedEvent[], turns: SeenTurn[] = []) =>
       afterCancel({ attempts, reported: events, turns, lastSends: new Map() });
@@ -332,34 +332,37 @@ void t.test(
   },
 );
 
-void t.test('time in which a keeper was stopped does not count as time to see a cancel', (t) => {
-  const cancelOnChain = (books: Harmed) => {
-    books.reported.pop();
-    books.attempts.push(signedLate(7 * HOUR + 182_000));
-  };
-  t.same(breached(cancelOnChain), ['nothingAfterCancel']);
-  const [from, to] = [7 * HOUR + 1000, 7 * HOUR + 181_000];
-  const slept = (unixMs: number) => unixMs - Math.max(0, Math.min(unixMs, to) - from);
-  t.same(
-    breached((books) => {
-      cancelOnChain(books);
-      books.awake = slept;
-    }),
-    [],
-  );
-  t.same(
-    breached((books) => {
+void t.test(
+  'time during which a keeper was stopped does not count as time to see a cancellation',
+  (t) => {
+    const cancelOnChain = (books: Harmed) => {
+      books.reported.pop();
       books.attempts.push(signedLate(7 * HOUR + 182_000));
-      books.awake = slept;
-    }),
-    ['nothingAfterCancel'],
-    'once it was reported it is',
-  );
-  t.end();
-});
+    };
+    t.same(breached(cancelOnChain), ['nothingAfterCancel']);
+    const [from, to] = [7 * HOUR + 1000, 7 * HOUR + 181_000];
+    const slept = (unixMs: number) => unixMs - Math.max(0, Math.min(unixMs, to) - from);
+    t.same(
+      breached((books) => {
+        cancelOnChain(books);
+        books.awake = slept;
+      }),
+      [],
+    );
+    t.same(
+      breached((books) => {
+        books.attempts.push(signedLate(7 * HOUR + 182_000));
+        books.awake = slept;
+      }),
+      ['nothingAfterCancel'],
+      'once it was reported it is',
+    );
+    t.end();
+  },
+);
 
 void t.test(
-  'a pull counts for a registration while it lives, and for no other subscription at its address',
+  'a pull counts for the registration that was live at its time, and for no other at the address',
   (t) => {
     const life = [reported('subscription_created', 100_000), reported('cancel_finalized', 500_000)];
     const judged = (seenAt: number, turns: SeenTurn[] = [], subscriptionPda = 'pda') =>

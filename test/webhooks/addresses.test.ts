@@ -16,14 +16,17 @@ async function post(t: Test, port: number, addresses: readonly string[]) {
   return client.post({ origin, path: '/', headers: [], body: '{}' });
 }
 
-void t.test('an address gets two seconds before the next one is tried', async (t) => {
-  const receiver = await startReceiver(t);
-  const deaf = await startDeaf(t, receiver.port);
-  await startReceiver(t, undefined, { host: '127.0.0.2', port: deaf.port });
-  const answer = await post(t, deaf.port, ['127.0.0.1', '127.0.0.2']);
-  t.match(answer, { httpStatus: 200, address: '127.0.0.2' });
-  t.ok(answer.durationMs >= 1950, `${answer.durationMs} ms`);
-});
+void t.test(
+  'a connection attempt to an address gets two seconds before the next address is tried',
+  async (t) => {
+    const receiver = await startReceiver(t);
+    const deaf = await startDeaf(t, receiver.port);
+    await startReceiver(t, undefined, { host: '127.0.0.2', port: deaf.port });
+    const answer = await post(t, deaf.port, ['127.0.0.1', '127.0.0.2']);
+    t.match(answer, { httpStatus: 200, address: '127.0.0.2' });
+    t.ok(answer.durationMs >= 1950, `${answer.durationMs} ms`);
+  },
+);
 
 // 2001:db8::/32 is for documentation and has no route (RFC 3849).
 void t.test(

@@ -78,21 +78,24 @@ const send = (client: WebhookClient, url: string) => {
   return client.post({ origin, path: pathname, headers: ['x-test', '1'], body: '{"a":1}' });
 };
 
-void t.test('requests go through the tunnel, which is reused', async (t) => {
-  const receiver = await startReceiver(t);
-  const proxy = await startEgressProxy(t, receiver.port);
-  const authorized = proxy.url.replace('//', '//ada:p%40ss@');
-  const client = sender(t, authorized);
-  for (let n = 0; n < 3; n += 1) {
-    const answer = await send(client, 'http://203.0.113.7:8080/hook');
-    t.match(answer, { httpStatus: 200, error: null, address: '203.0.113.7' });
-  }
-  t.equal(receiver.requests.length, 3);
-  t.match(receiver.requests[0], { path: '/hook', headers: { host: '203.0.113.7:8080' } });
-  t.equal(receiver.requests[0]!.body.toString(), '{"a":1}');
-  const credentials = `Basic ${Buffer.from('ada:p@ss').toString('base64')}`;
-  t.same(proxy.asked, [{ target: '203.0.113.7:8080', credentials }], 'one tunnel');
-});
+void t.test(
+  'requests go through a CONNECT tunnel of the proxy, and the tunnel is reused',
+  async (t) => {
+    const receiver = await startReceiver(t);
+    const proxy = await startEgressProxy(t, receiver.port);
+    const authorized = proxy.url.replace('//', '//ada:p%40ss@');
+    const client = sender(t, authorized);
+    for (let n = 0; n < 3; n += 1) {
+      const answer = await send(client, 'http://203.0.113.7:8080/hook');
+      t.match(answer, { httpStatus: 200, error: null, address: '203.0.113.7' });
+    }
+    t.equal(receiver.requests.length, 3);
+    t.match(receiver.requests[0], { path: '/hook', headers: { host: '203.0.113.7:8080' } });
+    t.equal(receiver.requests[0]!.body.toString(), '{"a":1}');
+    const credentials = `Basic ${Buffer.from('ada:p@ss').toString('base64')}`;
+    t.same(proxy.asked, [{ target: '203.0.113.7:8080', credentials }], 'one tunnel');
+  },
+);
 
 void t.test('the guard checks a host first, and the proxy gets the checked address', async (t) => {
   const receiver = await startReceiver(t);
@@ -124,17 +127,20 @@ void t.test('the guard checks a host first, and the proxy gets the checked addre
   );
 });
 
-void t.test('TLS is with the receiver: its certificate is checked for the host', async (t) => {
-  const read = (name: string) => readFile(new URL(`../fixtures/tls/${name}`, import.meta.url));
-  const tls = { key: await read('leaf.key'), cert: await read('leaf.pem') };
-  const receiver = await startReceiver(t, undefined, { tls });
-  const proxy = await startEgressProxy(t, receiver.port);
-  const answer = await send(sender(t, proxy.url), 'https://203.0.113.7/hook');
-  t.equal(answer.httpStatus, null);
-  t.match(answer.error, /^(self_signed|wrong_host|chain_incomplete|expired)$/);
-  t.equal(receiver.requests.length, 0);
-  t.match(proxy.asked, [{ target: '203.0.113.7:443' }]);
-});
+void t.test(
+  'TLS through the proxy is with the receiver, whose certificate is checked for its host name',
+  async (t) => {
+    const read = (name: string) => readFile(new URL(`../fixtures/tls/${name}`, import.meta.url));
+    const tls = { key: await read('leaf.key'), cert: await read('leaf.pem') };
+    const receiver = await startReceiver(t, undefined, { tls });
+    const proxy = await startEgressProxy(t, receiver.port);
+    const answer = await send(sender(t, proxy.url), 'https://203.0.113.7/hook');
+    t.equal(answer.httpStatus, null);
+    t.match(answer.error, /^(self_signed|wrong_host|chain_incomplete|expired)$/);
+    t.equal(receiver.requests.length, 0);
+    t.match(proxy.asked, [{ target: '203.0.113.7:443' }]);
+  },
+);
 
 void t.test(
   'a proxy that refuses, is gone or hangs gives the error proxy or timeout',
@@ -154,17 +160,20 @@ void t.test(
   },
 );
 
-void t.test('after an address that the proxy cannot reach the next one is tried', async (t) => {
-  const receiver = await startReceiver(t);
-  const proxy = await startEgressProxy(t, receiver.port, (target) =>
-    target.startsWith('198.51.100.1:') ? 'refuse' : 'connect',
-  );
-  const names = await startNameServer(t, () => ['198.51.100.1', '198.51.100.2']);
-  const client = sender(t, proxy.url, { nameServers: [names] });
-  t.match(await send(client, 'http://two.test/'), { httpStatus: 200, address: '198.51.100.2' });
-});
+void t.test(
+  'after an address that the proxy cannot reach, the next address is tried',
+  async (t) => {
+    const receiver = await startReceiver(t);
+    const proxy = await startEgressProxy(t, receiver.port, (target) =>
+      target.startsWith('198.51.100.1:') ? 'refuse' : 'connect',
+    );
+    const names = await startNameServer(t, () => ['198.51.100.1', '198.51.100.2']);
+    const client = sender(t, proxy.url, { nameServers: [names] });
+    t.match(await send(client, 'http://two.test/'), { httpStatus: 200, address: '198.51.100.2' });
+  },
+);
 
-void t.test('after an address at which the proxy hangs the next one is tried', async (t) => {
+void t.test('after an address at which the proxy hangs, the next address is tried', async (t) => {
   const receiver = await startReceiver(t);
   const proxy = await startEgressProxy(t, receiver.port, (target) =>
     target.startsWith('198.51.100.1:') ? 'silent' : 'connect',

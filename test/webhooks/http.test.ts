@@ -96,7 +96,7 @@ async function cutAtDeadline(t: Test, url: string): Promise<Answer> {
   return answer;
 }
 
-void t.test('a missing response after 5 s is a timeout', besides, async (t) => {
+void t.test('a request without a response after 5 s fails as a timeout', besides, async (t) => {
   const { url } = await rawServer(t, () => undefined);
   t.match(await cutAtDeadline(t, url), {
     httpStatus: null,
@@ -411,7 +411,7 @@ void t.test(
 );
 
 void t.test(
-  'the name is sent as SNI over TLS, and an untrusted certificate is refused before the request is sent',
+  'TLS sends the host name as SNI, and an untrusted certificate is refused before the request is sent',
   besides,
   async (t) => {
     const names: string[] = [];

@@ -12,7 +12,7 @@ import {
   seedApp,
 } from '../fixtures/webhooks.ts';
 
-void t.test('a dispatcher that runs follows a changed resolv.conf', async (t) => {
+void t.test('a running dispatcher uses a changed resolv.conf', async (t) => {
   const { sql, url } = await testDatabase(t);
   const receiver = await startReceiver(t);
   const app = await seedApp(sql, `http://receiver.example:${receiver.port}/hook`);

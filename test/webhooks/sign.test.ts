@@ -78,7 +78,7 @@ for (const [name, accepts] of Object.entries(receivers)) {
 }
 
 void t.test(
-  'each timestamp is signed: an old signature under a new timestamp is rejected',
+  'the timestamp is part of the signature: an old signature with a new timestamp is rejected',
   async (t) => {
     const secret = generateWebhookSecret();
     const body = Buffer.from('{}');

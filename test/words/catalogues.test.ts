@@ -36,7 +36,7 @@ function compare(t: Test, words: object, english: Map<string, string>): void {
   }
 }
 
-void t.test('each language has a catalogue of texts', async (t) => {
+void t.test('each language has a file with its texts', async (t) => {
   const files = await readdir(new URL('../../src/words/', import.meta.url));
   const found = files.filter((name) => name.endsWith('.json'));
   t.same(

@@ -10,9 +10,9 @@
 // or turned into credit and the wallet resumes afterwards, the period no longer counts as paid
 // time.
 //
-// A payment can be due that the service has not collected, without a failure that the subscriber
-// caused. Then the access endpoint grants access for LATE_MS after the due time. The accessUntil of
-// subscriptions and events does not change.
+// If the service collects a due payment late, without a failure of the subscriber, the access
+// endpoint grants access for LATE_MS after the due time. The accessUntil of subscriptions and
+// events does not change.
 import type { AccessSubscription, AccessTerms, LateTerms } from '../../db/subscriptions/access.ts';
 
 const HOUR_MS = 3_600_000;
@@ -21,8 +21,8 @@ const MAX_GRACE_MS = 72 * HOUR_MS;
 const LATE_MS = 72 * HOUR_MS;
 
 /**
- * The grace in milliseconds. A plan without a grace of its own gets a tenth of the period, but at
- * most 72 hours.
+ * The grace in milliseconds. If the plan sets no grace, it is a tenth of the period, at most 72
+ * hours.
  */
 export function graceMs({
   periodHours,
@@ -82,19 +82,19 @@ function isRenewing({ status, nextPaymentDue, cancelRequestedAt }: AccessTerms):
   return isLive(status) && nextPaymentDue !== null && cancelRequestedAt === null;
 }
 
-/** The time for which a due payment that has not failed keeps access. */
+/** The access that a due payment keeps although the service collects it late. */
 interface LateAccess {
-  /** The latest of the ends of the paid time and of the trial, and startsAt. */
+  /** The latest of three times: the end of the paid time, the end of the trial, and startsAt. */
   readonly from: Date;
   readonly until: Date;
 }
 
 /**
- * The time for which a subscription keeps access because its collection is late. The time ends with
- * the plan, because nothing is due after its end, but not before accessUntil(). Null if no payment
- * will be due, if the last one failed (past_due), in a pause, for a replaced subscription, after a
- * refunded period without a deferred start, and before a first payment without a trial and without
- * startsAt.
+ * The time for which a subscription keeps access because its collection is late. Ends with the
+ * plan, because nothing is due after its end, but not before accessUntil(). Null (1) if no payment
+ * will be due or the last payment failed (past_due), (2) in a pause or for a replaced subscription,
+ * (3) after a refunded period without a deferred start, (4) before a first payment without a trial
+ * and without startsAt.
  */
 export function lateAccess(terms: LateTerms): LateAccess | null {
   const { status, pausedAt, replacedAt, startsAt, planEndsAt, paidThrough } = terms;

@@ -1,6 +1,6 @@
-// The logo of an app. A logo is not decoded: a decoder that reads other bytes than the check of the
-// size does can be made to fill the memory. The check reads the same bytes as a browser's decoder,
-// and refuses every form in which a file can name a second size.
+// The logo of an app. A logo is checked but not decoded. If a decoder read other bytes than the
+// size check, a crafted file could fill the memory. The check therefore reads the same bytes as a
+// browser's decoder, and refuses every file that can state a second size.
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { Logo, LogoType } from '../../db/accounts/app-logos.ts';

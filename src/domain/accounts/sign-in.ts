@@ -90,10 +90,10 @@ export function isTrusted(
 }
 
 /**
- * Returns the origin of the page that gets a token, or null for a program. The page is the one that
- * the wallet's owner saw in the signed message, whatever Origin the request has: a shop's server
- * may send the request. A message for PUBLIC_URL may come from a page or a program; the request's
- * Origin distinguishes them.
+ * Returns the origin of the page that gets a token, or null for a program. The page is the page
+ * named in the signed message, because the wallet's owner saw it; a shop's server may send the
+ * request with any Origin. A message for PUBLIC_URL may come from a page or a program. The
+ * request's Origin tells which.
  */
 export function tokenPage(
   message: string,
@@ -153,8 +153,8 @@ export function isMessageOf(issued: string, signed: Buffer, wallet: string): boo
 
 /**
  * Whether a message that a wallet built itself (solana:signIn) has exactly the fields of the issued
- * message. The chain may have the prefix `solana:` (solana:mainnet). The statement is one of the
- * fields, because it tells the wallet's owner for which role the wallet signs in.
+ * message. The chain may have the prefix `solana:` (solana:mainnet). The statement is compared too,
+ * because it tells the wallet's owner for which role the wallet signs in.
  */
 function saysTheSame(issued: string, signed: string): boolean {
   const [issuedFields, signedFields] = [fieldsOf(issued), fieldsOf(signed)];
@@ -190,9 +190,8 @@ function fieldsOf(text: string): Map<string, string> | undefined {
   return fields;
 }
 
-// Public keys of small order (libsodium, ge25519_has_small_order), without the sign bit. For such a
-// key, anyone can make a signature without the private key, and the signature is valid for an
-// eighth of all messages.
+// Public keys of small order (libsodium, ge25519_has_small_order), without the sign bit. With such
+// a key, anyone can forge a signature that is valid for one in eight messages.
 const smallOrder = new Set([
   '0000000000000000000000000000000000000000000000000000000000000000',
   '0100000000000000000000000000000000000000000000000000000000000000',

@@ -1,5 +1,5 @@
-// What a suspended merchant or subscriber may still do: read, cancel, close, and revoke approvals
-// and API keys.
+// The actions that remain open to a suspended merchant or subscriber: read, cancel, close, and
+// revoke approvals and API keys.
 import {
   findSuspensions,
   findSuspensionsFor,

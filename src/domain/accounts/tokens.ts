@@ -11,7 +11,7 @@ export type Role = (typeof roles)[number];
 export interface Bearer {
   wallet: string;
   role: Role;
-  /** Origin of the page that got the token; null for a token that a program got. */
+  /** Origin of the page that got the token. Null if a program got the token. */
   page: string | null;
 }
 

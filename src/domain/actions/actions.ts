@@ -1,6 +1,6 @@
-// What a wallet may do with its subscription and with its approval, whoever pays for the
-// transaction. Each condition is checked here only. The API turns an obstacle into an error
-// message; a keeper refuses the offer. Pure. Subscribing has conditions of its own:
+// Decides which actions a wallet may take on its subscription and its approval, for sponsored and
+// unsponsored transactions. Each condition is checked here only. The API turns an obstacle into an
+// error message; a keeper refuses the offer. Pure. The conditions for subscribing are in
 // plans/selling.ts, registration/opening.ts and offers/build.ts.
 import type { Instruction } from '../../chain/program/instructions.ts';
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
@@ -34,7 +34,7 @@ export function hasAmpleApproval({
 export const isRunning = ({ expiresAt }: SubscriptionAccount, now: bigint) =>
   expiresAt === 0n || expiresAt > now;
 
-/** Why there is no transaction for the wallet to sign, as the API says it. */
+/** Reasons why the wallet gets no transaction to sign, in the words of the API. */
 const obstacles = {
   no_subscription: 'The subscription is not on chain any more.',
   cancelled: 'The subscription is cancelled on chain already.',

@@ -40,7 +40,7 @@ export async function requestCancel(
 
 /**
  * Cancels for the wallet at the end of the paid time, without a transaction: the on-chain account
- * stays live. Does nothing when the subscription has ended or is cancelled.
+ * stays live. Has no effect if the subscription has ended or is already cancelled.
  */
 export async function holdCancel(sql: Transaction, { id }: { id: string }): Promise<void> {
   const requested = await requestCancellation(sql, id, 'subscriber_here');
@@ -51,9 +51,9 @@ export async function holdCancel(sql: Transaction, { id }: { id: string }): Prom
 }
 
 /**
- * Cancels at once: no payment is sent afterwards, not even one that is already signed. `known` is
- * the result of readKnownChanges(). Throws CONFLICT when the subscription has ended, and while a
- * change of plan that its wallet has signed may still land.
+ * Cancels at once. No payment is sent afterwards, not even an already signed payment. `known` is
+ * the result of readKnownChanges(). Throws CONFLICT when the subscription has ended, or while a
+ * signed change of plan may still land.
  */
 export async function forceCancel(
   sql: Transaction,
@@ -78,7 +78,7 @@ export async function forceCancel(
 
 /**
  * Lifts a force-cancel. The subscription stays cancelled, but its wallet may subscribe again. With
- * `anyEnd` (see livesOffCurve), lifts any end. Throws CONFLICT when there is no such end.
+ * `anyEnd` (see livesOffCurve), lifts any kind of end. Throws CONFLICT when there is no such end.
  */
 export async function reinstate(
   sql: Transaction,
@@ -91,9 +91,10 @@ export async function reinstate(
 
 /**
  * Whether the subscription is the newest of a wallet that cannot sign in, and its account is live
- * on chain. Such a wallet cannot register the account again, so a keeper does once the merchant has
- * reinstated the subscription. A force-cancel can be lifted without this, so the chain is not read
- * for it. Throws INTERNAL_ERROR when the chain is unreachable.
+ * on chain. Such a wallet cannot register the account again, so a keeper registers it after the
+ * merchant has reinstated the subscription. For a force-cancelled subscription the chain is not
+ * read, because a force-cancel can be lifted for any wallet. Throws INTERNAL_ERROR when the chain
+ * is unreachable.
  */
 export async function livesOffCurve(
   { sql, chain, network }: { sql: Sql; chain: ChainReader; network: BillingAddresses },

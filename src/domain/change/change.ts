@@ -93,8 +93,8 @@ export function refuseOwnChange(app: Pick<AppRow, 'planChanges'> | undefined): v
 }
 
 /**
- * Reads the change of plan of an offer again. Throws as asking for it would, and CONFLICT when the
- * session makes another change.
+ * Reads the change of plan of an offer again. Throws as checkChange() and refuseOwnChange() do.
+ * Throws CONFLICT when the checkout session makes another change.
  */
 export async function readOfferedChange(
   sql: Queryable,
@@ -171,7 +171,7 @@ export const amountsAt = (
 ): Promise<ChangeAmounts> =>
   amountsOf(sql, request, { subscriptionPda, view: { ...view, now: unixSeconds(at) } }, minimum);
 
-/** Addresses of the subscription that the change cancels, and of that subscription's plan. */
+/** Addresses of the subscription that the change cancels and of its plan. */
 export const replacedOf = ({ old, oldPlan }: Pick<ChangeRequest, 'old' | 'oldPlan'>): Replaced => ({
   planPda: oldPlan.planPda,
   subscriptionPda: old.subscriptionPda,
@@ -202,7 +202,10 @@ async function amountsOf(
   return { asOf, endsAt: taken.endsAt, startsAt, credit, today, next, after, schedule };
 }
 
-/** What the new subscription takes over, also from an ended registration of a resumed account. */
+/**
+ * The terms that the new subscription takes over, including those of an ended registration of a
+ * resumed account.
+ */
 async function resumedTerms(
   sql: Queryable,
   subscriptionPda: string,

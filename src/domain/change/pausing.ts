@@ -30,10 +30,10 @@ export async function pause(sql: Transaction, subscription: PausableSubscription
 }
 
 /**
- * Ends a pause. The next payment is due at the end of the paid time; without paid time it is due at
- * once, for the rest of the current period, but not before a deferred start or the end of the wait
- * for the wallet. A repeated call changes nothing. `now` is chain time in
- * Unix seconds. Throws CONFLICT when the subscription has ended or a cancellation is requested.
+ * Ends a pause. The next payment is due at the end of the paid time. Without paid time, the rest of
+ * the current period is due at once, but not before a deferred start or the end of the wait for the
+ * wallet. A repeated call has no effect. `now` is chain time in Unix seconds. Throws CONFLICT when
+ * the subscription has ended or a cancellation is requested.
  */
 export async function unpause(
   sql: Transaction,

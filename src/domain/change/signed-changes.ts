@@ -1,8 +1,8 @@
-// The changes of plan of a subscription that may land while the merchant ends it by force. A change
-// that lands takes the unused part of what was paid, so a forced end waits for a change that the
-// wallet has signed with this service. A wallet may also send a change itself, which the service
-// cannot know. plan-credit.ts then compares the times of the offer and of the end to decide whether
-// the change takes over.
+// Changes of plan that may land while the merchant force-cancels the subscription. A change that
+// lands takes the unused part of the paid time, so a force-cancel waits for every change that the
+// wallet has signed with this service. A wallet may also send a change itself, without the
+// service's knowledge. plan-credit.ts then compares the times of the offer and of the end to decide
+// whether the change takes over.
 import { timeOf } from '../../chain/time.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import {
@@ -14,9 +14,9 @@ import {
 import { ServiceError } from '../../errors.ts';
 import { type ChainSender, hasLapsed, readAccounts, readExpired } from '../chain-reads.ts';
 
-/** The state of the changes of plan before the transaction of a forced end. */
+/** What is known about changes of plan before the database transaction of a force-cancel. */
 export interface KnownChanges {
-  /** Signed transactions that can no longer land (keyOf). */
+  /** Keys (keyOf) of signed transactions that can no longer land. */
   readonly dead: ReadonlySet<string>;
   /** Chain time; null if it was not read. */
   readonly chainNow: Date | null;

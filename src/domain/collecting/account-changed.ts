@@ -18,9 +18,9 @@ import { isLive } from './transitions.ts';
 export function hasChanged(row: KeeperSubscription, view: ViewOrError, rules: Rules): boolean {
   if (view instanceof Error) return false;
   const { update, needs } = decide(row, view, rules);
-  // A decision that needs further work (`needs`) is a change. Exception: if a look-up of payments
-  // has failed before, the keeper repeats the look-up after a backoff, so the look-up is no change.
-  // But if the account is closed and the row does not have the cancellation yet, there is a change.
+  // A decision with further work (`needs`) counts as a change, with one exception. If an earlier
+  // look-up of payments failed, the keeper already repeats it after a backoff, so the look-up is no
+  // change. An account whose cancellation is not recorded yet is a change in any case.
   const isSeen =
     registeredAccount(row, view.subscription) !== null || row.cancelRequestedAt !== null;
   const isKnown = needs === 'pulls' && row.failedLookups > 0 && isSeen;

@@ -26,8 +26,8 @@ import { applyFailure, type SubscriptionUpdate, updateOf, isLive } from './trans
 export type AttemptEnd =
   /**
    * The attempt's transaction landed, and `pull` is its payment. If the transaction landed late,
-   * the payment may be for a later period than the attempt. `earlier` then has the other on-chain
-   * payments, from the attempt's period to the last period before the period of `pull`.
+   * `pull` may pay a later period than the attempt. `earlier` then has the on-chain payments of the
+   * periods in between, beginning with the attempt's period.
    */
   | { readonly kind: 'paid'; readonly pull: Pull; readonly earlier: readonly Pull[] }
   | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }

@@ -40,7 +40,7 @@ export class Books {
   }
 
   /**
-   * Returns an on-chain payment together with what the books have: whether the payment is recorded,
+   * Adds to an on-chain payment what the database has recorded: whether the payment is recorded,
    * whether its period is paid, and whether a change of plan took a credit from the period.
    */
   mark(subscriptionPda: string, pull: Pull): KnownPull {
@@ -54,9 +54,9 @@ export class Books {
   }
 
   /**
-   * Returns whether a payment must not be inserted, because its transaction is already recorded for
-   * this subscription, or because another payment has paid its period. A `further` payment is an
-   * additional payment in a paid period, so only the first reason applies to it.
+   * Returns whether a payment must not be inserted: (1) its transaction is already recorded for
+   * this subscription, or (2) another payment has paid its period. Reason 2 does not apply to a
+   * `further` payment, which is an additional payment in a paid period.
    */
   refuses({ subscriptionPda, status, txSignature, further, periodStart }: PaymentRow): boolean {
     if (status === 'failed' || txSignature === null) return false;
@@ -74,9 +74,9 @@ interface Recorded {
 
 /**
  * Reads the recorded payments and paid periods that concern `updates`. Periods after the last
- * recorded one are not queried: they are unpaid, because a payment and the end of its period are
- * written together. For a registration without a payment every period is queried, because an
- * earlier registration of the account may have recorded its payments.
+ * recorded period are not queried, because a payment and the end of its period are written
+ * together. For a registration without a payment every period is queried, because an earlier
+ * registration of the account may have recorded its payments.
  */
 export async function readBooks(
   sql: Queryable,

@@ -60,10 +60,10 @@ export function isBraked(
 }
 
 /**
- * Reads the brake in `tx` and returns a function that tells whether an attempt must not be
- * committed. `timeline` is Postgres's timeline when the accounts were read. If the timeline has
- * changed since, no attempt may be committed; undefined skips this check. Waits for the brake's
- * lock, so call it before locking rows.
+ * Reads the brake in `tx`. The returned function is true for attempts that must not be committed.
+ * `timeline` is Postgres's timeline when the accounts were read. If the timeline has changed since,
+ * no attempt may be committed; undefined skips this check. Waits for the brake's lock, so call it
+ * before locking rows.
  */
 export async function stopped(
   tx: Transaction,

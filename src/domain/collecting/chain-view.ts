@@ -80,13 +80,13 @@ export interface Pull {
   readonly fee: bigint;
   readonly net: bigint;
   /**
-   * The part of the platform fee that was not collected, because no treasury could receive it, or
-   * because the merchant or another puller collected the payment.
+   * The part of the platform fee that was not collected. The cause is that no treasury could
+   * receive it, or that the merchant or another puller collected the payment.
    */
   readonly feeOwed?: bigint;
   /**
-   * The part of the period's price that a credit pays. Undefined if no attempt is known for the
-   * payment.
+   * The part of the period's price that a credit pays. Undefined if the database has no attempt of
+   * the payment.
    */
   readonly creditSpent?: bigint;
   /**

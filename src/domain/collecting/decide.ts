@@ -109,8 +109,8 @@ export function decide(
         // look-ups, the missing pull counts as known, so that it no longer delays later payments.
         if (row.failedLookups >= 3 && isPaid(state, account))
           state.periodPulled = account.amountPulled;
-        // The RPC history may never show the missing pull. After the keeper has given up the
-        // search, the missing pull delays a payment only if both are in the current period.
+        // The RPC history may never show the missing pull. After the keeper has stopped searching
+        // for it, the missing pull delays a payment only if both are in the current period.
         if (!isGivenUp(row) || account.periodStart >= period.start)
           return { ...lookupFailure(update, view), ...unread };
       }
@@ -124,8 +124,8 @@ export function decide(
   if (state.cancelRequestedAt !== null) return end(update, view, ends, null);
   const endReason = planEnd(row, view, account, period);
   if (endReason !== null) return end(update, view, ends, endReason);
-  // A missing account either counts as a cancellation or has ended the subscription, and decide()
-  // has returned in both cases.
+  // A missing account is either a cancellation or the end of the subscription. decide() has
+  // returned in both cases.
   if (account === null || period === null)
     throw new Error('a live subscription without an account');
   const decision = collection(update, view, account, period, { rules, lookups });
@@ -225,9 +225,9 @@ function observeCancel(
 ): void {
   const { state, row } = update;
   if (account?.expiresAt === 0n) {
-    // The account is not cancelled on chain, so the subscriber has undone any cancellation made on
-    // chain. Cancellations made in another way stay. The cancellation of a replaced subscription
-    // also stays, because the live account belongs to a newer subscription.
+    // The account is not cancelled on chain, so the subscriber has undone any on-chain
+    // cancellation. Cancellations through the API stay. The cancellation of a replaced subscription
+    // stays too, because the live account belongs to a newer subscription.
     const { replacedBy } = row;
     if (state.cancelRequestedBy === 'subscriber' && replacedBy === null && period !== null)
       applyResume(update, dueAgain(update, period));
@@ -283,8 +283,8 @@ function receivable(
 
 /**
  * The decision when nothing can be collected now: (1) the subscription is paused, paid or in a
- * trial, (2) the payment is not due yet or waits for the end of its collection window, or (3) the
- * chain contradicts the row. Otherwise undefined.
+ * trial, (2) the payment is not due yet or its collection window has not ended, or (3) the chain
+ * contradicts the row. Otherwise undefined.
  */
 function notYet(
   update: SubscriptionUpdate,
@@ -340,7 +340,8 @@ function collection(
   const ahead = { minimumAmount: rules.minimumAmount, owed: lookups.owed ?? 0n };
   const waiting = notYet(update, view, account, period, ahead);
   if (waiting !== undefined) return waiting;
-  // The wallet may have resumed this account after the change: the change still replaces it.
+  // The wallet may have resumed this account after the change. Even so, the change replaces this
+  // subscription.
   if (lookups.hasChanged === true) return retrySoon(update, view, CHANGE_SECONDS);
 
   const times = { start: period.start, now, lastTriedPeriod: lookups.tried ?? null };

@@ -16,14 +16,14 @@ export interface Difference {
     /** A payment that a keeper or another puller collected is missing in the database. */
     | 'not_recorded'
     /**
-     * A payment that a keeper collected on chain is missing in the database, and another payment
-     * has paid the same period. The subscriber was charged twice.
+     * A keeper's on-chain payment is missing in the database, and another payment has paid the same
+     * period. The subscriber was charged twice.
      */
     | 'charged_twice'
     /**
-     * A payment that a keeper collected on chain is missing in the database, its subscription has
-     * ended, and no attempt of the payment was committed before the end. The database may have lost
-     * a newer registration of the account.
+     * A keeper's on-chain payment is missing in the database. Its subscription has ended, and no
+     * attempt of the payment was committed before the end. The database may have lost a newer
+     * registration of the account.
      */
     | 'after_end'
     | 'no_subscription'

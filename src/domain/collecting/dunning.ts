@@ -18,10 +18,10 @@ export function expiryOf(pastDueSince: Date, days: number): Date {
 }
 
 /**
- * Returns when to try again after a payment failed at `now`: at the next scheduled retry, at the
- * start of the next period or at the expiry, whichever comes first. A retry does not wait beyond
- * the start of the next period, because an unpaid period cannot be collected after its end. The
- * last try is at the expiry. If `now` is the expiry or later, returns null.
+ * Returns the time of the next try after a payment failed at `now`: the next scheduled retry, the
+ * start of the next period, or the expiry, whichever is first. A retry is not later than the start
+ * of the next period, because an unpaid period cannot be collected after its end. The last try is
+ * at the expiry. Returns null if `now` is not before the expiry.
  */
 export function nextAttemptAt(
   now: Date,

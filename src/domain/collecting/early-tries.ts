@@ -1,7 +1,7 @@
 // Limits how often a top-up makes a past-due payment due before its scheduled retry. The subscriber
-// may empty the wallet again before the transaction lands, and the keeper then pays the fee of a
-// failed transaction. After the first such failure in a period, only two more top-ups make the
-// payment due. Pure.
+// can empty the wallet again before the transaction lands, and the keeper then pays the fee of a
+// failed transaction. After the first such failure in a period, only two more top-ups lead to an
+// early try. Pure.
 import { unixSeconds } from '../../chain/time.ts';
 import type { SubscriptionState } from '../../db/subscriptions/work.ts';
 
@@ -30,7 +30,7 @@ export function noteChainFailure(state: SubscriptionState, periodStart: Date): v
 
 /**
  * Makes the payment of the period that starts at `start` due at `now`, before its scheduled retry.
- * If a payment of that period has failed on chain, does so at most MAX_EARLY_TRIES times.
+ * If a payment of the period has failed on chain, this happens at most MAX_EARLY_TRIES times.
  */
 export function tryEarly(state: SubscriptionState, start: bigint, now: Date): void {
   if (state.nextPaymentDue === null || now >= state.nextPaymentDue) return;

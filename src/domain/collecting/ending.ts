@@ -95,8 +95,8 @@ export function end(
     state.dueAt = coverOf(update);
     return { update };
   }
-  // A change of plan is about to register the subscription that replaces this one. The end waits
-  // for the registration, because the registration determines the end reason.
+  // The landed change of plan is about to be registered as the replacement of this subscription.
+  // The end waits, because the registration determines the end reason.
   if (account !== null && update.row.isChanging && update.row.replacedBy === null)
     return retrySoon(update, view, CHANGE_SECONDS);
   if (account !== null && isClosable && closable(view, account, rules))
@@ -178,9 +178,9 @@ export function afterTheEnd(
 }
 
 /**
- * Records the last payments of a closed on-chain account, and returns undefined. If they cannot be
- * read yet, returns a decision to wait. Payments with other period boundaries belong to a later
- * subscription at the same address and are skipped.
+ * Records the last payments of a closed on-chain account and returns undefined. While the payments
+ * cannot be read, returns a decision to wait. Payments with other period boundaries belong to a
+ * later subscription at the same address and are skipped.
  */
 function recordLastPulls(
   update: SubscriptionUpdate,

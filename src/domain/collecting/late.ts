@@ -1,7 +1,6 @@
-// Decides from when a period is charged if the service was late. Until its payment is tried for the
-// first time, the subscriber had access only as long as access.ts grants it. If the first try is
-// later, only the time from this try on is charged (charged_from). This also applies to retries.
-// Pure.
+// Decides from when a period is charged if the service collects late. Until the first try of a
+// payment, the subscriber has access only as long as access.ts grants it. If the first try is
+// later, only the time from this try on is charged (charged_from), also in retries. Pure.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import { lateAccess } from '../accounts/access.ts';
@@ -13,8 +12,8 @@ const SECONDS_PER_HOUR = 3600n;
 const MAX_PROMPT_SECONDS = 600n;
 
 /**
- * Grace (s) after an account opens, or after its first payment becomes due, in which the whole
- * period is charged: a sixtieth of the period, at most MAX_PROMPT_SECONDS.
+ * Time (s) within which a first try still charges the whole period. It begins when an account opens
+ * or its first payment becomes due. A sixtieth of the period, at most MAX_PROMPT_SECONDS.
  */
 export function promptSeconds(periodHours: bigint): bigint {
   const share = (periodHours * SECONDS_PER_HOUR) / 60n;
@@ -22,11 +21,11 @@ export function promptSeconds(periodHours: bigint): bigint {
 }
 
 /**
- * Whether a payment of the period that starts at `start` is late if its first try is at `now`. It
- * is late after the end of the access that a late collection keeps, but not within promptSeconds of
- * a registration. Without such access (before a first payment without a trial, after a refunded
- * period), it is late promptSeconds after the time from which the period is charged. A payment
- * after a pause is never late: it is charged from the end of the pause. Times are in Unix seconds.
+ * Whether a first try at `now` is late for a payment of the period that starts at `start`. (1) If a
+ * late collection keeps access, the try is late after this access ends, but never within
+ * promptSeconds of a registration. (2) Otherwise it is late promptSeconds after the time from which
+ * the period is charged. (3) After a pause it is never late, because the charge begins at the end
+ * of the pause. Times are in Unix seconds.
  */
 export function isLate(row: KeeperSubscription, start: bigint, now: bigint): boolean {
   const { status, nextPaymentDue, paidThrough, unpausedAt, chargedFrom } = row;

@@ -44,8 +44,8 @@ export function noticesUntil(
 }
 
 /**
- * Whether a notice of the next payment has yet to be sent. `notices` is the number of notices that
- * each payment gets. A past-due payment is not announced, because payment_failed has reported it.
+ * Whether a notice of the next payment has yet to be sent. `notices` is the number of notices per
+ * payment. A past-due payment is not announced, because payment_failed has reported it.
  */
 export function isToAnnounce(
   { status, cancelRequestedAt, nextPaymentDue, announcedDue, announcedNotices }: SubscriptionState,

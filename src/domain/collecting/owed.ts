@@ -12,8 +12,8 @@ export interface AskedPayment {
 }
 
 /**
- * The sum (base units) of the wallet's other payments that come before `payment`: payments that are
- * due earlier, and payments of older subscriptions that are due at the same time.
+ * The sum (base units) of the wallet's payments that precede `payment`. These are payments with an
+ * earlier due time, and payments of older subscriptions with the same due time.
  */
 export function owedBefore(payment: AskedPayment, dues: readonly WalletDue[]): bigint {
   const { id, subscriberWallet, mint, nextPaymentDue: at } = payment;

@@ -59,8 +59,8 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
   payments.push(payment);
   if (pull.source === 'keeper')
     spend(update, period, pull.gross + (pull.feeOwed ?? 0n), creditSpent);
-  // A pull that was found late may belong to a period that lies before paidThrough. Such a pull
-  // changes neither paidThrough nor the status.
+  // A pull that was found late may belong to a period before paidThrough. Such a pull changes
+  // neither paidThrough nor the status.
   if (state.paidThrough === null || state.paidThrough < periodEnd)
     settleUp(update, periodEnd, pull.gross, next);
   events.push({
@@ -157,9 +157,9 @@ function recordCredit(
 /**
  * Marks a period as paid by a payment that an earlier registration of the same address has recorded
  * and reported. If this payment was refunded or turned into credit, the period gives no access.
- * Exception: a change of plan turned the payment into credit, and a later change of plan brought
- * the wallet back to this plan. The chain then allows no more pulls in this period. The credit from
- * the later change therefore pays for the rest of the period.
+ * Exception: one change of plan turned the payment into credit, and a later one brought the wallet
+ * back to this plan. The chain then allows no more pulls in this period, so the credit from the
+ * later change pays for the rest of it.
  */
 export function applyCover(
   update: SubscriptionUpdate,

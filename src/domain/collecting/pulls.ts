@@ -29,8 +29,8 @@ export interface KnownPull extends Pull {
   /** Whether a change of plan has taken the unused part of the period's payment as a credit. */
   readonly isCredited?: boolean;
   /**
-   * Time at which our attempt of this payment was committed; null if there is no attempt. Undefined
-   * if the time does not matter, because the attempt's end records the payment.
+   * Time at which this service committed its attempt of the payment; null if there is no attempt.
+   * Undefined if the time does not matter, because the attempt's end records the payment.
    */
   readonly committedAt?: Date | null;
 }
@@ -73,8 +73,9 @@ export type PullLookup =
 
 /**
  * Derives what is known about the subscription's on-chain payments from the results of look-ups. If
- * the keeper has given up (isGivenUp) on a history that is too long to read, the history counts as
- * empty, so that nobody can delay a subscription's payments by making its history long.
+ * a history is too long to read and the keeper has stopped reading it (isGivenUp), the history
+ * counts as empty. Otherwise anyone could delay a subscription's payments by making its history
+ * long.
  */
 export function pullLookup(row: KeeperSubscription, result: LookupResult): PullLookup {
   const { pulls, tooMany, unreadable, pulledFinally, closingNotFinal } = result;
@@ -87,8 +88,8 @@ export function pullLookup(row: KeeperSubscription, result: LookupResult): PullL
 }
 
 /**
- * End of the last period whose pulls are recorded. After the end of the subscription, pulls of
- * other pullers are recorded without moving paidThrough.
+ * End of the last period whose pulls are recorded. If other pullers pull after the subscription's
+ * end, their pulls are recorded, but paidThrough stays unchanged.
  */
 export function bookedThrough({
   paidThrough,
@@ -99,8 +100,8 @@ export function bookedThrough({
 }
 
 /**
- * Returns whether the on-chain account counts a payment that is not recorded: no payment is
- * recorded for the current period of the account, or payments with a smaller sum.
+ * Returns whether the on-chain account counts a payment that is not recorded: the database has no
+ * payment for the account's current period, or payments with a smaller sum.
  */
 export function hasUnknownPull(
   state: Pick<KeeperSubscription, 'paidThrough' | 'pulledThrough' | 'periodPulled'>,
@@ -144,9 +145,9 @@ export const isLeftToReconcile = (
   (committedAt === null || committedAt > stoppedAt);
 
 /**
- * Whether another puller made this payment after the subscription had ended. The subscription's end
- * may have been recorded by the database's clock. Therefore a payment counts as made before the end
- * if it is found by the first read of the account after the end (pulledThrough is null).
+ * Whether another puller made this payment after the subscription had ended. The first read of the
+ * account after the end (pulledThrough is null) counts every payment as made before the end,
+ * because the end may have been recorded by the database's clock.
  */
 const isAfterEnd = ({ row, state }: SubscriptionUpdate, { source, at }: KnownPull): boolean =>
   source === 'foreign' &&
@@ -371,8 +372,8 @@ export interface LookupResult {
    */
   readonly tried?: Date;
   /**
-   * True if a change of plan that replaces the subscription has landed and no keeper has registered
-   * it: the account that it opens is live.
+   * True if a change of plan that replaces the subscription has landed (the account that it opens
+   * is live) but no keeper has registered it yet.
    */
   readonly hasChanged?: true;
   /** True if the keeper tried to close the on-chain subscription account and failed. */

@@ -40,9 +40,8 @@ export function failUnsent(
 }
 
 /**
- * A payment whose simulation failed. `reason` is the reason of the failure if the subscriber caused
- * the failure. `reason` is null if the subscriber did not cause the failure, or if no RPC endpoint
- * answered.
+ * A payment whose simulation failed. `reason` is set if the subscriber caused the failure. It is
+ * null if the service caused the failure or no RPC endpoint answered.
  */
 export interface Refused {
   readonly update: SubscriptionUpdate;
@@ -51,10 +50,10 @@ export interface Refused {
 }
 
 /**
- * Decides after a failed simulation. (1) If `reason` is null, counts a keeper failure. If a top-up
- * made the payment due early, this try does not count as an early try. (2) If the subscriber caused
- * the failure and a top-up made the payment due early, the payment waits for its scheduled retry,
- * without an event. (3) Otherwise the payment counts as failed.
+ * Decides after a failed simulation. (1) `reason` is null: counts a keeper failure, and does not
+ * count the try as an early try. (2) The subscriber caused the failure and a top-up made the
+ * payment due early: the payment waits for its scheduled retry, without an event. (3) Otherwise the
+ * payment counts as failed.
  */
 export function refuse(
   { update, collect: { amounts, chargedFrom }, reason }: Refused,

@@ -75,7 +75,7 @@ export interface Settled<A> {
   /** Assessments that were written, or for which nothing had to be written. */
   readonly written: readonly A[];
   /**
-   * Assessments that were not written because the row had changed, a payment was already recorded,
+   * Assessments that were not written. The row had changed, a payment was already recorded,
    * collection is held, or another payment of the same transaction could not be written.
    */
   readonly changed: readonly A[];
@@ -102,9 +102,8 @@ const nothing: Settled<never> = {
 
 /**
  * Writes assessments. A row whose claim is lost, or whose address has another open attempt, is
- * neither in `written` nor in `changed`. An attempt is only committed while collection is not held.
- * `timeline` is the timeline of Postgres when the assessment began; if the timeline has changed
- * since, no attempt is committed.
+ * neither in `written` nor in `changed`. An attempt is committed only if collection is not held,
+ * and only if the timeline of Postgres is still `timeline`, its value when the assessment began.
  */
 export async function settle<A extends ClaimedAssessment>(
   sql: Sql,

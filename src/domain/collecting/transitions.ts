@@ -64,7 +64,7 @@ export function updateOf(row: KeeperSubscription): SubscriptionUpdate {
   return { row, state, events: [], payments: [] };
 }
 
-/** Whether the subscription is active or past due; the other states are final. */
+/** Whether the subscription is active or past due. All other statuses are final. */
 export function isLive({ status }: Pick<SubscriptionState, 'status'>): boolean {
   return status === 'active' || status === 'past_due';
 }
@@ -106,8 +106,8 @@ export interface FailedTry {
 
 /**
  * Records an attempt that failed because of the subscriber. The subscription becomes past due, or
- * expires after the last attempt. While a change of plan that the wallet has signed may still land,
- * the last attempt does not count and is repeated: the change takes over from a live subscription.
+ * expires after the last attempt. While a signed change of plan may still land, the last attempt is
+ * repeated instead, because a change can only take over from a live subscription.
  */
 export function applyFailure(
   { row, state, events, payments }: SubscriptionUpdate,
@@ -181,9 +181,8 @@ export function applyCancelSeen({ state, events }: SubscriptionUpdate, now: bigi
 
 /**
  * Records that the subscriber resumed on chain. The next payment is due at `next`, but not before
- * the end of the wait for the wallet (unclaimed.ts), which announcedDue holds since the
- * registration. If the payment of the paid period was refunded before the resume, the period gives
- * no access.
+ * the end of the wait for the wallet (unclaimed.ts), which is stored in announcedDue. If the
+ * payment of the paid period was refunded before the resume, the period gives no access.
  */
 export function applyResume({ row, state, events }: SubscriptionUpdate, next: Date | null): void {
   state.cancelRequestedAt = null;

@@ -40,9 +40,8 @@ export function windowEnd(time: Date, terms: WindowTerms): Date {
 
 /**
  * Returns the chain time at which the next payment is collected; null when no payment is due. A
- * renewal is collected at the end of its window. If the period or the plan would then be over, or
- * have at most CLOSING_SECONDS left, the renewal is collected at nextPaymentDue. Every other
- * payment is also collected at nextPaymentDue.
+ * renewal is collected at the end of its window, unless the period or the plan would end less than
+ * CLOSING_SECONDS later. Such a renewal, and every other payment, is collected at nextPaymentDue.
  */
 export function collectAt(
   terms: WindowTerms,

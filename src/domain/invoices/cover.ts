@@ -1,6 +1,5 @@
-// Which part of a period is charged. If a trial or a pause ends inside a period, or the wallet
-// resumes or registers inside a period, only the rest of the period is. Times are Unix seconds.
-// Pure.
+// Computes which part of a period is charged. Only the rest of the period is charged if, inside the
+// period, a trial or a pause ends or the wallet resumes or registers. Times are Unix seconds. Pure.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { BillingTerms, ChargeTimes } from './terms.ts';
 

@@ -62,11 +62,11 @@ export interface Taken {
 
 /**
  * Returns what a change of plan at the time `at` (Unix seconds) takes over. `rows` begins with the
- * replaced subscription. If the first payment of a row is still deferred, the next row is the
+ * replaced subscription. While the first payment of a row is deferred, the next row is the
  * subscription that this row replaced. `paid` has the payments for the time after `at`, by the id
- * of the row; for `period_end` only the first row's payments are needed. For `now`, returns
- * undefined while a refund of one of these payments is pending, because the credit depends on
- * whether the refund's transfer lands.
+ * of the row; `period_end` needs only those of the first row. For `now`, returns undefined while a
+ * refund of such a payment is pending, because the credit depends on whether the refund's transfer
+ * lands.
  */
 export function takenFrom(
   rows: readonly ReplacedTerms[],

@@ -1,4 +1,4 @@
-// Draws up the invoice of a period: its lines, its sums, and what credit and wallet pay of it.
+// Draws up the invoice of a period: its lines, its sums, and the parts that credit and wallet pay.
 // Pure.
 //
 //   plan line (the charged part of the plan's amount, rounded down)
@@ -8,7 +8,7 @@
 import { type Cover, coverOf, type Period } from './cover.ts';
 import { type BillingTerms, discountOf, priceOf } from './terms.ts';
 
-/** A line of an invoice. The amount is in base units; that of a reduction is negative. */
+/** A line of an invoice. The amount is in base units and negative for a reduction. */
 export interface Line {
   readonly kind: 'plan' | 'discount' | 'adjustment';
   readonly amount: bigint;
@@ -69,7 +69,8 @@ export function drawUp(
 }
 
 /**
- * What a period costs, in base units: the total of its invoice without a minimum, whoever pays it.
+ * The price of a period in base units: the total of its invoice without a minimum, paid by credit
+ * or wallet.
  */
 export const totalOf = (terms: BillingTerms, period: Period): bigint =>
   drawUp(terms, period, { minimum: 0n }).total;
@@ -84,8 +85,9 @@ export function usesDiscount(terms: BillingTerms, period: Period, gross: bigint)
 }
 
 /**
- * Divides `price` into what the credit pays and what is pulled. The credit pays first, and leaves
- * at least `minimum` to pull, or nothing. What neither the credit nor the room can pay is left out.
+ * Divides `price` into the part that the credit pays and the part to pull. The credit pays first,
+ * and leaves nothing or at least `minimum` to pull. Leaves out what neither the credit nor the room
+ * can pay.
  */
 export function payable(
   price: bigint,

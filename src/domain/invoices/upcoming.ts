@@ -23,7 +23,7 @@ export function nextAmount(terms: UpcomingTerms, minimum = 0n): bigint | null {
 /**
  * The amount that a past-due subscription owes for its unpaid period. Null when the subscription is
  * not past due or has no next attempt. The next attempt is inside the unpaid period or exactly at
- * its end. So the unpaid period is the one in which lies the time one second before the attempt.
+ * its end, so the second before the attempt lies in the unpaid period.
  */
 export function amountPastDue(terms: UpcomingTerms & { readonly status: string }): bigint | null {
   const { status, nextPaymentDue } = terms;

@@ -1,5 +1,5 @@
-// The approval that a wallet gives its authority: which accounts still use it. All subscriptions of
-// a wallet share one approval, including subscriptions of other services that use the program.
+// Finds out which accounts still use a wallet's approval. All subscriptions of a wallet share one
+// approval, including subscriptions of other services that use the program.
 import {
   type AuthorityAccount,
   ChainDataError,

@@ -108,7 +108,8 @@ export function buildSponsored(
     return plan === null
       ? refused('nothing_to_do')
       : subscribing(network, { ...request, plan }, view);
-  // A token account that the transaction opens would be at the cost of a wallet without SOL.
+  // The wallet has no SOL, so the sponsor would have to pay for a token account that the
+  // transaction opens.
   const needsTokens = purpose !== 'cancel' && (purpose !== 'close' || request.withdraws);
   if (tokens === null && needsTokens) return refused('no_token_account');
   const decided = decideAction(network, { ...request, purpose }, view);

@@ -58,7 +58,10 @@ export interface GroundFacts {
   readonly dead: ReadonlySet<string>;
   /** Chain time in Unix seconds. */
   readonly now: bigint;
-  /** The account at the offer's address; null if there is no account, or if it is not needed. */
+  /**
+   * The account at the offer's address. Null if there is no account, or if the check does not need
+   * it.
+   */
   readonly account: SubscriptionAccount | null;
   /** Whether the issuer has frozen the token account of a wallet that changes plan or resumes. */
   readonly isFrozen: boolean;
@@ -89,7 +92,7 @@ export async function readGround(
   return { dead, now, account, isFrozen };
 }
 
-/** The subscription whose changes of plan keep the offer's transaction from landing. */
+/** The subscription whose signed changes of plan block the offer's transaction. */
 async function changedBy(
   sql: Queryable,
   { purpose, replaces, subscriptionPda }: Grounded,
@@ -99,9 +102,9 @@ async function changedBy(
 }
 
 /**
- * Locks the registrations that the offer depends on until the database transaction ends, so that
- * they neither end nor get another signed change meanwhile. Takes the locks in the same order as a
- * registration does, and before the lock on the offer.
+ * Locks the registrations on which the offer depends until the database transaction ends. Until
+ * then they cannot end or get another signed change. Takes the locks in the order of a
+ * registration, before the lock on the offer.
  */
 export async function lockGround(tx: Transaction, offer: Grounded): Promise<void> {
   const { purpose, replaces, subscriptionPda, resumes } = offer;
@@ -127,8 +130,9 @@ export async function checkGround(
 }
 
 /**
- * Finds the live subscription that a `resume` offer continues. Throws CONFLICT if it has ended, was
- * replaced or registered anew since the wallet asked, or its merchant has cancelled it.
+ * Finds the live subscription that a `resume` offer continues. Throws CONFLICT (1) if it has ended,
+ * (2) if it was replaced or registered anew since the wallet asked, (3) if its merchant has
+ * cancelled it.
  */
 async function findResumed(
   sql: Queryable,

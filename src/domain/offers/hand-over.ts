@@ -49,10 +49,10 @@ function isHeldBy({ wallet, secretHash, origin }: SponsoredOffer, holder: OfferH
 
 /**
  * Stores the signed transaction (base64). Returns whether this call stored it. Only the wallet's
- * owner can make this call, because nobody else knows the wallet's signature yet. Throws
- * VALIDATION_ERROR if the transaction is not the offered one, and CONFLICT (1) as takeOffer() does,
- * (2) while no keeper has decided about another signed offer of the wallet that can still land,
- * (3) as checkGround() does.
+ * owner can make this call, because nobody else has the wallet's signature yet. Throws
+ * VALIDATION_ERROR if the transaction is not the offered one. Throws CONFLICT (1) as takeOffer()
+ * does, (2) as checkGround() does, (3) while another signed offer of the wallet is undecided and
+ * can still land.
  */
 export async function handOver(
   parts: { sql: Sql; chain: OfferTaker & ChainSender; network: BillingAddresses },
@@ -75,7 +75,8 @@ export async function handOver(
   if (!isOpenToSuspended(purpose))
     await refuseSuspended(sql, { wallet, ...(planId !== null && { planId }) });
   const checkoutSessionId = purpose === 'subscribe' ? offer.checkoutSessionId : null;
-  // An offer whose blockhash has expired is ignored. An offer that is handed over meanwhile counts.
+  // An offer whose blockhash has expired is ignored. An offer that is handed over during this read
+  // counts.
   const isDead = await readExpired(parts.chain, await listUndecided(sql, offer));
   const grounded = groundedOf(offer);
   const facts = await readGround(parts, grounded);

@@ -134,8 +134,8 @@ export async function registrationOf(
   const { replaces, creditAt } = signUp;
   if (replaces === null || creditAt === null) return registration;
   // The payment was computed with the credit at `creditAt`. The credit is taken over as of
-  // `creditAt` or as of the start of the paid period, whichever is earlier. At an earlier time the
-  // credit is never less. Refunds and other changes of plan cannot reduce the credit, because
+  // `creditAt` or the start of the paid period, whichever is earlier, because at an earlier time
+  // the credit is never less. Refunds and other changes of plan cannot reduce it:
   // `hasSponsoredChange` (db/subscriptions/plan-changes.ts) blocks them while the sponsorship is
   // open.
   const at = pull.periodStart < unixSeconds(creditAt) ? pull.periodStart : unixSeconds(creditAt);
@@ -151,9 +151,9 @@ export interface Opened {
 }
 
 /**
- * Reads from the transaction of a landed sign-up the account that it opened and the payment.
- * Amounts are those that the keeper committed. Throws ChainDataError if the transaction opens no
- * paid subscription.
+ * Reads the opened account and the payment from the transaction of a landed sign-up. The amounts
+ * are those that the keeper committed. Throws ChainDataError if the transaction opens no paid
+ * subscription.
  */
 export function openedBy(
   transaction: ConfirmedTransaction,
@@ -188,11 +188,10 @@ export interface Gone {
 }
 
 /**
- * Registers a sign-up whose account is gone, as ended, and records its payment, with the events
- * subscription_created, payment_success and cancel_finalized. A registration of a later account at
- * the address stays as it is. If this account is registered already, returns the id of its
- * registration without an update; the payment is then not recorded. The caller must hold the lock
- * on the sponsorship.
+ * Registers a sign-up whose account is gone as an ended subscription, and records its payment.
+ * Writes the events subscription_created, payment_success and cancel_finalized. A registration of a
+ * later account at the address is unchanged. If this account is already registered, only returns
+ * the id of its registration. The caller must hold the lock on the sponsorship.
  */
 export async function storeGone(
   tx: Transaction,

@@ -15,13 +15,13 @@ export interface SponsorLimits {
   readonly leaving: bigint;
   readonly merchantOut: bigint;
   readonly merchantStart: bigint;
-  /** What one USDC of a merchant's platform fees is worth. */
+  /** How many lamports one USDC of a merchant's platform fees counts as. */
   readonly lamportsPerUsdc: bigint;
   /** Minimum first payment, in USDC base units. */
   readonly minimumAmount: bigint;
   /**
-   * Lamports that sponsoring leaves in a sponsor's wallet. Undefined means as much as the network
-   * fees of the last week.
+   * Lamports that sponsoring leaves in a sponsor's wallet. If undefined, the sum of the last week's
+   * network fees.
    */
   readonly floor: bigint | undefined;
 }
@@ -77,8 +77,8 @@ const LIMITS: readonly Refusal[] = [
 ];
 /**
  * Returns whether a limit of sponsoring is the reason for the refusal. If so, the wallet may pay
- * for the transaction itself. If a signed-in wallet wanted to cancel, the service records the
- * cancellation, whether the wallet can pay or not.
+ * for the transaction itself. If the transaction was a cancellation by a signed-in wallet, the
+ * service records the cancellation in any case.
  */
 export const isLimit = (refusal: Refusal) => LIMITS.includes(refusal);
 
@@ -120,10 +120,10 @@ export function sponsorLimits(config: Config): SponsorLimits | undefined {
 const LEAST_CLOSING = 1_000_000n;
 
 /**
- * Returns the lamports a day that keepers may spend on closing accounts whose rent has not come
- * back to the sponsor: half of `sponsorLeaving`, but at least LEAST_CLOSING. The cost of these
- * closings also counts against `sponsorLeaving`. The rest of `sponsorLeaving` stays free for
- * wallets that cancel, close or revoke.
+ * Returns the lamports per day that keepers may spend on closing accounts to get rent back: half of
+ * `sponsorLeaving`, but at least LEAST_CLOSING. The cost of these closings also counts against
+ * `sponsorLeaving`. The rest of `sponsorLeaving` stays free for wallets that cancel, close or
+ * revoke.
  */
 export function closingBudget({ sponsorLeaving }: Pick<Config, 'sponsorLeaving'>): bigint {
   const half = BigInt(sponsorLeaving) / 2n;
@@ -146,8 +146,8 @@ const worthOf = ({ lamportsPerUsdc }: MerchantLimits, { fees }: MerchantStanding
   (fees * lamportsPerUsdc) / BASE_UNITS;
 
 /**
- * Returns how much sponsored rent (lamports) of a merchant's subscribers may be out at a time. Rent
- * is out until it comes back to the sponsor.
+ * Returns the maximum of sponsored rent (lamports) that may be out at a time for a merchant's
+ * subscribers. Rent is out until it is returned to the sponsor.
  */
 export function mayBeOut(limits: MerchantLimits, merchant: MerchantStanding): bigint {
   const { merchantOut, merchantStart } = limits;
@@ -158,9 +158,9 @@ export function mayBeOut(limits: MerchantLimits, merchant: MerchantStanding): bi
 }
 
 /**
- * Whether the merchant is new: no operator approved it or vouches for it, and its fees are worth
- * less than what it starts with. One payment does not suffice, because anyone can make a merchant
- * and pay a cent of fees.
+ * Whether the merchant is new: no operator has approved it or guarantees rent for it, and its fees
+ * count for less than the starting limit. One payment does not suffice, because anyone can create a
+ * merchant and pay a cent of fees.
  */
 export function isNewMerchant(limits: MerchantLimits, merchant: MerchantStanding): boolean {
   const { vouched, isApproved } = merchant;
@@ -173,7 +173,7 @@ export function isNewMerchant(limits: MerchantLimits, merchant: MerchantStanding
 export const newMerchantsBudget = ({ perDay }: Pick<SponsorLimits, 'perDay'>): bigint =>
   perDay / 5n;
 
-/** Whether more than four fifths of the rent that may be out are out. */
+/** Whether more than four fifths of the limit of open rent are used. */
 export const isNearLimit = (out: bigint, limit: bigint): boolean => out * 5n > limit * 4n;
 
 /** Maximum cost of a transaction in lamports: the network fee, and the rent of opened accounts. */

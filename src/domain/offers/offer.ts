@@ -56,8 +56,8 @@ export interface SponsoredChangeRequest extends ChangeRequest {
   /** Minimum amount to collect, in base units (PLAN_MINIMUM_AMOUNT). */
   readonly leastPayment: bigint;
   /**
-   * The `asOf` of the amounts that the wallet's owner was shown. The amounts were computed for this
-   * time.
+   * The `asOf` of the amounts that the wallet's owner was shown: the time for which they were
+   * computed.
    */
   readonly shown?: Date | undefined;
 }

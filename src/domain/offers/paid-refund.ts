@@ -1,7 +1,7 @@
-// A merchant may sign one refund twice, with another priority fee, and send the first one itself.
-// So before the relay sends a refund, it looks for a transfer that has paid this refund. If several
-// endpoints are configured, two of them must show that there is none, because one may lag or be
-// wrong.
+// Prevents a refund from being paid twice. A merchant may sign one refund twice, with different
+// priority fees, and send the first transfer without the relay. So before the relay sends a refund,
+// it looks for a transfer that has paid this refund. With several endpoints, two of them must show
+// no such transfer, because one may lag or be wrong.
 import { isWitnessed } from '../../chain/rpc/expiry.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
 import { paysRefund, type RefundTransfer } from '../../chain/transactions/refund.ts';
@@ -47,8 +47,8 @@ export async function refusePaidRefund(
 }
 
 /**
- * Returns the signature of a transaction that has paid the refund, preferably `ownSignature`; null
- * if there is none. Undefined if this is uncertain, because too few endpoints have answered or have
+ * Returns the signature of a transaction that has paid the refund, preferably `ownSignature`.
+ * Returns null if there is none. Returns undefined while too few endpoints have answered or have
  * returned a transaction that names the reference.
  */
 async function findPayment(

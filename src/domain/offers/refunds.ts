@@ -45,8 +45,9 @@ import { appendEvents } from '../outbox/events.ts';
 import { type Offer, offerTransaction } from './relay.ts';
 
 /**
- * Maximum numbers of open refunds. A refund is open until the relay has taken its signed transfer,
- * or its blockhash has expired. Keepers look for the transfer of each for a day.
+ * Maximum numbers of open refunds. A refund is open until the relay has accepted its signed
+ * transfer, or its blockhash has expired. The number is limited because keepers look for each
+ * transfer for a day.
  */
 const [MAX_OPEN_PER_PAYMENT, MAX_OPEN_PER_MERCHANT] = [3, 50];
 /** Number of refunds that are polled per batch. */
@@ -234,10 +235,10 @@ async function readRefund(parts: RecordingParts, refund: AwaitedRefund): Promise
 }
 
 /**
- * Whether a transfer that is not recorded can never land. A wrong answer would lead to a second
+ * Whether a transfer that is not recorded can never land. A wrong result would lead to a second
  * refund of the amount. `others` has the transactions of the reference that are not a transfer of
- * the refund. The histories are read again after the blockhash has expired, because the transfer
- * may have landed since they were read.
+ * the refund. Reads the histories again, because the transfer may have landed since the last read,
+ * before the blockhash expired.
  */
 async function cannotLand(
   rpc: RecordingParts['rpc'],
@@ -262,9 +263,9 @@ type HistoryFindings =
   | { readonly others: ReadonlySet<string>; readonly isWhole: boolean };
 
 /**
- * Looks for the oldest finalized transfer of a refund that is not recorded, in the copies of all
- * endpoints: one copy may be wrong. A transaction that no copy shows as the transfer is among
- * `others` if enough endpoints returned one. Throws as the RPC client does.
+ * Looks for the oldest finalized transfer of a refund that is not recorded. Compares the copies of
+ * all endpoints, because one copy may be wrong. If enough endpoints return a transaction and no
+ * copy is a transfer of the refund, the transaction is in `others`. Throws as the RPC client does.
  */
 async function findTransfer(
   rpc: RecordingParts['rpc'],

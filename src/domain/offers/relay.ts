@@ -55,7 +55,7 @@ export interface SignedOffer {
   blockhash: string;
 }
 
-/** A signed transaction that the relay takes, with the lifetime of its blockhash. */
+/** A signed transaction that the relay accepts, with the lifetime of its blockhash. */
 export interface TakenOffer extends Omit<SignedOffer, 'blockhash'> {
   lifetime: Lifetime;
 }
@@ -205,7 +205,7 @@ export async function relay(
   }
 }
 
-/** What a status shows for certain. */
+/** The outcome that a status proves. */
 function shownBy(
   status: SignatureStatus | null,
   offer: OfferedTransaction,
@@ -228,9 +228,9 @@ const readEverywhere = async (chain: ChainSender, { signature }: TakenOffer) => 
 };
 
 /**
- * Asks all endpoints for the outcome of the transaction; undefined while it is uncertain. They are
- * asked only at the end of the request (`isLate`), or if the transaction was seen or has probably
- * expired.
+ * Asks all endpoints for the outcome of the transaction. Returns undefined while the outcome is
+ * uncertain. Asks only at the end of the request (`isLate`), or if the transaction was seen or has
+ * probably expired.
  */
 async function askAll(
   chain: ChainSender,
@@ -251,8 +251,8 @@ async function askAll(
 }
 
 /**
- * Simulates a transaction that one endpoint does not know. A failure counts only if no endpoint
- * knows it: an earlier request may have sent it.
+ * Simulates a transaction that the polled endpoint does not know. A failure counts only if no
+ * endpoint knows the transaction, because an earlier request may have sent it.
  */
 async function simulate(chain: ChainSender, signed: TakenOffer): Promise<RelayOutcome | undefined> {
   const { bytes, offer } = signed;

@@ -1,28 +1,28 @@
-// The relay takes one transaction of an offer at a time. An offer stores one relayed transaction,
+// The relay sends one transaction of an offer at a time. An offer stores one relayed transaction,
 // but its wallet may sign the offer again, with a newer blockhash or another fee. If the relay sent
-// both, a check of the stored one would miss the other: a forced end or another customer's
-// subscription could be accepted, and a refund could be paid twice. So the relay takes a second
-// transaction only once the stored one can no longer land.
+// both, later checks would miss the transaction that is not stored: a force-cancel or another
+// subscription of the customer could be accepted, and a refund could be paid twice. So the relay
+// accepts a second transaction only when the stored one can no longer land.
 import { type Purpose, readRelayed } from '../../db/offers/offers.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { ServiceError } from '../../errors.ts';
 import { type ChainSender, hasLapsed, readLifetimeOfNew } from '../chain-reads.ts';
 import type { SignedOffer, TakenOffer } from './relay.ts';
 
-/** A signed transaction that the relay may take. */
+/** A signed transaction that the relay may accept. */
 export interface Takeable {
   taken: TakenOffer;
   /**
-   * The signature of another transaction of the offer, which can no longer land; null if there is
-   * none.
+   * The signature of another relayed transaction of the offer that can no longer land; null if
+   * there is none.
    */
   dead: string | null;
 }
 
 /**
- * Reads what the relay needs to take the transaction. Its lifetime is the stored one if the relay
- * took it before. Throws CONFLICT while another transaction of the offer, which the relay took
- * before, may land. Throws INTERNAL_ERROR when the chain is unreachable.
+ * Reads what the relay needs to accept the transaction. If the relay accepted the same transaction
+ * before, its stored lifetime is used. Throws CONFLICT while another relayed transaction of the
+ * offer may land. Throws INTERNAL_ERROR when the chain is unreachable.
  */
 export async function readTakeable(
   sql: Queryable,

@@ -52,7 +52,7 @@ export function creditTime(now: bigint, shown?: Date): Date {
   return shown !== undefined && isUsable ? shown : timeOf(now + CREDIT_SECONDS);
 }
 
-/** Whether an offer's `creditAt` is after `now`, and at most MAX_CREDIT_SECONDS after it. */
+/** Whether an offer's `creditAt` is after `now`, by at most MAX_CREDIT_SECONDS. */
 export const isCreditTime = (creditAt: Date, now: bigint): boolean => {
   const ahead = unixSeconds(creditAt) - now;
   return ahead > 0n && ahead <= MAX_CREDIT_SECONDS;
@@ -60,8 +60,8 @@ export const isCreditTime = (creditAt: Date, now: bigint): boolean => {
 
 /**
  * Computes the change for a sponsored transaction. Returns a refusal if the change is deferred to
- * the end of the paid time, or if the replaced subscription has ended or was replaced before.
- * Throws PaymentUnderWay while a payment or a refund of the replaced subscription may still land.
+ * the end of the paid time, or if the subscription to replace has ended or was already replaced.
+ * Throws PaymentUnderWay while its payment or refund may still land.
  */
 export async function sponsoredChangeOf(
   sql: Queryable,

@@ -18,9 +18,9 @@ export function generateWebhookSecret(): string {
 
 /**
  * Returns the decrypted signing secrets of an endpoint and the headers that the merchant has added,
- * or undefined when the endpoint is deleted. During a rotation of the signing secret, there is also
- * a previous secret. If no configured key decrypts the previous secret, it is left out. Otherwise a
- * merchant could not replace a secret whose encryption key is lost.
+ * or undefined when the endpoint is deleted. During a rotation of the signing secret, the result
+ * also has the previous secret. A previous secret that no configured key decrypts is left out, so
+ * that a merchant can replace a secret whose encryption key is lost.
  */
 export async function openSecrets(
   sql: Queryable,
@@ -62,8 +62,8 @@ export function openHeaders(secrets: SecretBox, sealed: Buffer, endpointId: stri
 
 /**
  * Returns the signing secret for `billing listen`, which cannot read the endpoint's own secret. The
- * secret is derived from the API key and the app, so the secret is the same in each run. Nobody can
- * derive the API key from the secret.
+ * secret is derived from the API key and the app, so each run has the same secret. The API key
+ * cannot be derived from it.
  */
 export function listenSecret(apiKey: string, appId: string): string {
   return `whsec_${Buffer.from(hkdfSync('sha256', apiKey, '', `billing listen ${appId}`, 32)).toString('base64')}`;

@@ -1,5 +1,5 @@
-// The outbox: an event is written in the same database transaction as the change that the event
-// reports. An event's id contains its creation time, so a range of time is a range of ids.
+// The outbox: an event is written in the same database transaction as the change that it reports.
+// Event ids contain the creation time, so a time range is a range of ids.
 import {
   insertEvents,
   takeSequences,

@@ -26,7 +26,7 @@ const hostOf = (url: string) => (URL.canParse(url) ? new URL(url).host : url);
 const quoted = (text: string) => `"${text.replaceAll(/["\u201c\u201d]/g, "'")}"`;
 
 interface Content {
-  /** Begins with the service's own words. Names stand quoted at its end. */
+  /** Begins with the service's own words and ends with quoted names. */
   subject: string;
   paragraphs: string[];
 }
@@ -83,7 +83,7 @@ function digestOf(
   };
 }
 
-/** The first e-mail to an address. It has no word that a merchant chose. */
+/** The first e-mail to an address. Contains no text that a merchant chose. */
 function confirmation(publicUrl: string, token: string): Content {
   return {
     subject: 'Confirm your e-mail address',

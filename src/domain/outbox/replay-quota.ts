@@ -8,8 +8,8 @@ import { ServiceError } from '../../errors.ts';
 const DAY_MS = 86_400_000;
 /**
  * Maximum number of deliveries that are queued again in a day. Each app has a budget of this size.
- * Each network address has such a budget too, which all callers below the Pro tier at this address
- * share. Runs of the operator (`billing replay`) are not counted.
+ * Each network address has such a budget too, shared by all its callers below the Pro tier. Runs of
+ * the operator (`billing replay`) are not counted.
  */
 const MAX_REPLAYED = 50_000;
 

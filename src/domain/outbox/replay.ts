@@ -232,10 +232,10 @@ export async function requeueForNext(
   const replaced = await findReplaced(tx, endpoint);
   if (replaced === undefined) return 0;
   let total = 0;
-  // The first round queues pending deliveries. If the request of a pending delivery fails during
-  // this round, the delivery becomes cancelled, and the second round finds the delivery. The second
-  // round skips the events that the first round has queued: only the newest delivery of an event is
-  // selected, and the newest delivery of such an event belongs to the new endpoint.
+  // Round 1 queues pending deliveries, round 2 cancelled ones. If the request of a pending delivery
+  // fails during round 1, the delivery becomes cancelled and round 2 finds it. Round 2 skips the
+  // events that round 1 queued, because only the newest delivery of an event is selected, and
+  // theirs belongs to the new endpoint.
   for (const status of ['pending', 'cancelled']) {
     // Deliveries that an operator cancelled while the previous endpoint was in use are not queued.
     const finishedSince = status === 'cancelled' ? replaced.endedAt : null;
@@ -326,8 +326,7 @@ function canonical(selection: Selection): string {
 
 /**
  * A transaction that begins before an endpoint is disabled and commits afterwards stores its events
- * without deliveries. Events from this many milliseconds before the disabling are therefore queued
- * too.
+ * without deliveries. The replay therefore also covers this many milliseconds before the disabling.
  */
 const OVERLAP_MS = 60_000;
 

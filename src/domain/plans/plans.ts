@@ -276,7 +276,7 @@ export const partiesOf = (plan: PlanRow, network: BillingAddresses): PlanParties
   pullers: [plan.puller, ...pullersOf(network)],
 });
 
-/** The wallets of the service's keepers. The keeper in use comes first. */
+/** The wallets of the service's keepers, the active keeper first. */
 export const pullersOf = ({ puller, standbyPullers = [] }: BillingAddresses) => [
   puller,
   ...standbyPullers,

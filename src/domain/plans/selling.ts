@@ -19,8 +19,8 @@ const conflict = (message: string) => new ServiceError('CONFLICT', message);
 
 /**
  * Returns why payments of the plan cannot be collected: the reason that a keeper recorded, else the
- * reason that the accounts show now. Null when payments can be collected. `keepers` are the wallets
- * of the service's keepers.
+ * reason that the accounts show. Null when payments can be collected. `keepers` are the wallets of
+ * the service's keepers.
  */
 export function blockOf(
   plan: PlanRow,

@@ -1,6 +1,6 @@
 // Finds the time from which a registration is charged. If the account was opened for the
 // registration, the whole period is charged. If the account was resumed or registered late, only
-// the rest of the period is charged, and a period that was over by then costs nothing.
+// the rest of the period is charged. A period that ended before costs nothing.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import type { PullPeriod } from '../../chain/program/period.ts';
 import { timeOf } from '../../chain/time.ts';
@@ -24,11 +24,10 @@ interface Registered {
 
 /**
  * Returns the chain time from which the registration is charged; null if whole periods are charged.
- * For an account that an offer resumed, this is the time of the resume, which may lie in an earlier
- * period; for a cancelled account, which is yet to be resumed, it is `now`. Otherwise it is the
- * time of the registration, and whole periods are charged (1) if a new account is registered
- * promptly, (2) if an offer opened the account in this period. Throws INTERNAL_ERROR when the chain
- * is unreachable.
+ * (1) An account that an offer resumed: the time of the resume, which may lie in an earlier period.
+ * (2) A cancelled account that is yet to be resumed: `now`. (3) An account that is registered
+ * promptly, or that an offer opened in this period: null. (4) Otherwise: the time of the
+ * registration. Throws INTERNAL_ERROR when the chain is unreachable.
  */
 export async function startOfCharge(sql: Queryable, registered: Registered): Promise<Date | null> {
   const { account, period, now, subscriptionPda, landings, offersAfter: after } = registered;
@@ -47,8 +46,8 @@ export async function startOfCharge(sql: Queryable, registered: Registered): Pro
 }
 
 /**
- * Whether a new account is registered so soon that its whole period is charged. If a wallet opens
- * an account with its own client, the account is registered some seconds later. Pure.
+ * Whether a new account is registered so soon that its whole period is charged. An account that a
+ * wallet opens with another client is registered some seconds later. Pure.
  */
 function isPrompt({ account, period, now }: Registered): boolean {
   return now - period.start <= promptSeconds(account.periodHours);

@@ -50,10 +50,9 @@ export function refuseExpired({ status }: CheckoutSessionRow): void {
 }
 
 /**
- * Returns the session of an offer from which `wallet` has subscribed: the offer was made while the
- * session was open, so it may have expired since. Throws VALIDATION_ERROR when the session belongs
- * to another plan, FORBIDDEN when the session is for another wallet or bound to another wallet, and
- * CONFLICT when the session is complete.
+ * Returns the session of an offer from which `wallet` has subscribed. The session may have expired
+ * since the offer was made. Throws VALIDATION_ERROR when the session belongs to another plan,
+ * FORBIDDEN when it is for or bound to another wallet, and CONFLICT when it is complete.
  */
 export async function offeredCheckoutSession(
   sql: Queryable,

@@ -1,7 +1,7 @@
-// The wallet's own registration of an account that a keeper has registered: the wallet claims the
-// keeper's registration, once. If no offer fitted the account and no attempt to collect is
-// committed yet, the wallet also sets the terms of its checkout session. Otherwise the terms of the
-// keeper's registration stand.
+// The wallet's own registration of an account that a keeper has already registered. The wallet
+// claims the keeper's registration, once. If no offer fitted the account and no payment attempt is
+// committed yet, the wallet also sets the terms of its checkout session. Otherwise the keeper's
+// terms stay.
 import type { Transaction } from '../../db/postgres/connect.ts';
 import { completeCheckoutSession } from '../../db/subscriptions/checkout-sessions.ts';
 import { updateOwnIds } from '../../db/subscriptions/merchant-edits.ts';
@@ -38,9 +38,9 @@ export type RegistrationToStore = NewRegistration & {
 };
 
 /**
- * Claims the keeper's registration `id` for its wallet. Call it while the registration's row is
- * locked. Throws CONFLICT when the registration is claimed, or has other terms than the wallet's
- * checkout session and they can be set no longer.
+ * Claims the keeper's registration `id` for its wallet. The caller has locked the registration's
+ * row. Throws CONFLICT (1) when the registration is already claimed, (2) when its terms differ from
+ * the wallet's checkout session and can no longer be changed.
  */
 export async function claim(
   sql: Transaction,

@@ -9,7 +9,7 @@
 //   otherwise                                                 -> only its wallet can register it
 //
 // "After" is by the database's clock. An offer to subscribe counts if it was made after the end. A
-// registration may end while a keeper judges, so the decision is stored only if it is still valid.
+// registration may end while a keeper decides, so the decision is stored only if it is still valid.
 import { isOnCurve } from '../../chain/program/addresses.ts';
 import type { AccountIdentity, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { isSameAccount, periodSeconds } from '../../chain/program/period.ts';
@@ -90,8 +90,8 @@ export function endOf(
 
 /**
  * Returns the time after which the wallet must have asked for an offer that opened or resumed the
- * account; null for any time. Offers that builds before 0.1.0 used have no registered_at, so
- * offers that are older than another account's registration do not count either.
+ * account; null for any time. Offers that are older than another account's registration do not
+ * count either, because offers used by builds before 0.1.0 have no registered_at.
  */
 export function offersCountAfter(
   earlier: EarlierRegistration | undefined,
@@ -108,9 +108,9 @@ export const isAskedBefore = (
 ): boolean => askedAt !== undefined && stoppedAt !== null && askedAt <= stoppedAt;
 
 /**
- * Returns the addresses of these live accounts that a keeper has to look at. Leaves out registered
- * accounts, and those that only their wallets can register again. The addresses of offers are not
- * needed here, because takeAwaited() (db/subscriptions/unregistered.ts) returns them.
+ * Returns the addresses of these live accounts that a keeper has to check. Leaves out registered
+ * accounts and accounts that only their wallets can register again. Accounts with offers are
+ * returned by takeAwaited() (db/subscriptions/unregistered.ts) instead.
  */
 export async function withoutKnown(
   sql: Queryable,

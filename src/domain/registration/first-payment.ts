@@ -22,8 +22,8 @@ export interface SessionTerms extends DiscountTerms {
 }
 
 /**
- * Hours of the offered trial: the trial of the checkout session or of the offer or, if they say
- * nothing, the trial of the plan. Null without a trial.
+ * Hours of the offered trial: that of the checkout session or the offer, else that of the plan.
+ * Null without a trial.
  */
 export function offeredTrial(
   plan: Pick<PlanRow, 'trialHours'>,
@@ -34,8 +34,8 @@ export function offeredTrial(
 }
 
 /**
- * Hours of the trial that the wallet would get; null when it would get none, because the wallet or
- * the session's customer has had one in the app. `wallet` is null while it is not known.
+ * Hours of the trial that the wallet would get. Null when there is no trial, or when the wallet or
+ * the session's customer has had a trial in the app. `wallet` is null while it is unknown.
  */
 export async function trialOf(
   sql: Queryable,
@@ -56,8 +56,8 @@ export interface RunningPeriod {
   readonly start: bigint;
   readonly end: bigint;
   /**
-   * Time from which the wallet pays, after the trial: `end` if the period is already paid, later if
-   * the trial ends in a later period.
+   * Time from which the wallet pays, after the trial. It is `end` if the period is already paid,
+   * and later if the trial ends in a later period.
    */
   readonly chargedFrom: bigint;
 }
@@ -78,7 +78,7 @@ export function runningPeriod(
 
 /**
  * The amount due when the wallet subscribes without a trial, or resumes an account that has not
- * ended. Less than `minimum` is not collected for a part of a period.
+ * ended. For a part of a period, an amount below `minimum` is not collected.
  */
 export function firstPayment(
   plan: PlanRow,
@@ -108,9 +108,9 @@ export interface LiveAccount {
   readonly now: bigint;
   /** From when the registration is charged; null if whole periods are charged. */
   readonly chargedFrom: Date | null;
-  /** Chain time in Unix seconds at which the change of plan landed that the terms make. */
+  /** Chain time (Unix seconds) at which the change of plan in the terms landed. */
   readonly landedAt: bigint;
-  /** Credit (base units) that the account's ended registration has left. */
+  /** Unspent credit (base units) of the account's ended registration. */
   readonly left: bigint;
   /** Minimum amount to collect (PLAN_MINIMUM_AMOUNT). */
   readonly minimum: bigint;
@@ -136,8 +136,8 @@ export const PUBLIC_TERMS: LiveTerms = {
 };
 
 /**
- * What is due at once when a live account is registered under these terms, in base units: 0 in a
- * trial, or if a change of plan defers the first payment. Throws PaymentUnderWay.
+ * The amount in base units that is due at once when a live account is registered under these terms.
+ * 0 in a trial, or if a change of plan defers the first payment. Throws PaymentUnderWay.
  */
 export async function dueAtOnce(
   sql: Queryable,

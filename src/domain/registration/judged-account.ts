@@ -1,4 +1,4 @@
-// Judges the accounts of a registration: the chain must show a live subscription of the wallet to
+// Checks the accounts of a registration: the chain must show a live subscription of the wallet to
 // the plan, with the plan's terms.
 import { subscriptionAddress } from '../../chain/program/addresses.ts';
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
@@ -18,8 +18,8 @@ interface SeenAccounts {
 
 /**
  * Throws VALIDATION_ERROR if the plan's record takes no subscriptions. `isOffered`: the account
- * comes from a change of plan, or from a transaction that the relay sent. Both are offered and
- * taken only while the plan is sold, so they are registered after a sunset too.
+ * comes from a change of plan or from a relayed transaction. Both started while the plan was
+ * active, so they are registered even after a sunset.
  */
 export function refuseClosed(
   { status }: Pick<PlanRow, 'status'>,

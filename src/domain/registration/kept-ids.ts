@@ -1,4 +1,4 @@
-// What the new subscription of a change of plan keeps of the merchant's own ids.
+// The merchant's ids that the new subscription of a change of plan keeps.
 import type { OwnIdsSource } from '../../db/subscriptions/merchant-edits.ts';
 import type { ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
 

@@ -63,11 +63,11 @@ interface Grounds {
 }
 
 /**
- * Returns the offer from which the account comes; undefined when none fits. The chain is read only
- * if the offers have different terms, or one of them does not fit now. `offers` are sorted as
- * readOpenOffers() returns them. Throws UnknownLanding if (1) a keeper cannot tell whether an offer
- * that does not fit now has landed, (2) the wallet names such an offer, and the chain does not show
- * that another one has landed; else as the grounds do.
+ * Returns the offer from which the account comes; undefined when none fits. `offers` are sorted as
+ * readOpenOffers() returns them. Reads the chain only if the offers have different terms, or one of
+ * them does not fit now. Throws UnknownLanding (1) if a keeper cannot tell whether an offer that
+ * does not fit now has landed, (2) if the wallet names such an offer and the chain shows no landing
+ * of another offer. Throws as the callbacks of `grounds` do.
  */
 export async function landedOffer(
   offers: readonly OpenOffer[],
@@ -94,8 +94,8 @@ export async function landedOffer(
 
 /**
  * The offers from which the account may come: those of the newest landing. If the newest landing
- * comes from no offer, these are the offers of the newest landing that does (`landed`), and the
- * fitting offers of the newest landing's kind.
+ * comes from no offer: the offers of the newest landing with an offer (`landed`), and the fitting
+ * offers of the newest landing's kind.
  */
 function possible(
   fitting: readonly Origin[],
@@ -110,8 +110,8 @@ function possible(
 }
 
 /**
- * Whether the offers are for different customers (externalId of the checkout session). Leaves out
- * offers whose session another wallet has used, and offers that were not relayed before their
+ * Whether the offers are for different customers (externalId of the checkout session). Ignores (1)
+ * offers whose session another wallet has used, (2) offers that were not relayed before their
  * session expired.
  */
 export const areOfTwoCustomers = (offers: readonly OpenOffer[]): boolean => {
@@ -181,7 +181,7 @@ async function lowest(
   )?.origin;
 }
 
-/** Thrown where the chain does not show whether an offer that does not fit now has landed. */
+/** Thrown when the chain does not show whether an offer that does not fit now has landed. */
 export class UnknownLanding extends ServiceError {
   constructor() {
     const message = 'may not have landed: the chain does not show what has opened the account';

@@ -27,9 +27,9 @@ export interface Landing {
 
 /** What the newest transactions of an account show. */
 export interface Landings {
-  /** The transactions that opened or resumed it, the newest first. */
+  /** The transactions that opened or resumed the account, newest first. */
   readonly found: readonly Landing[];
-  /** Whether they go back to the one that opened it, so that there are no others. */
+  /** Whether `found` is complete: it goes back to the transaction that opened the account. */
   readonly isWhole: boolean;
 }
 
@@ -56,9 +56,10 @@ export function landingsOf(
 }
 
 /**
- * All endpoints are asked, because one that lags would show an older landing as the newest. An
- * earlier account of the address may have transactions too. This one was opened at one of its
- * period boundaries, and what resumed it is no older than that, or than its present period.
+ * Asks all endpoints, because a lagging one would show an older landing as the newest. The address
+ * may have transactions of an earlier account too, which are left out: the account was opened at
+ * one of its period boundaries, and no resume of it is older than the opening or its current
+ * period.
  */
 async function findLandings(
   chain: ChainReader,
@@ -81,8 +82,8 @@ async function findLandings(
 }
 
 /**
- * Reads what the transaction did to the account: undefined if it neither opened nor resumed it,
- * `missing` if no endpoint has it yet.
+ * Reads what the transaction did to the account. Returns undefined if it neither opened nor resumed
+ * the account, and `missing` if no endpoint has the transaction yet.
  */
 async function readLanding(
   chain: ChainReader,

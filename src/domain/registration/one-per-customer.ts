@@ -26,7 +26,7 @@ type Session = Pick<CheckoutSessionRow, 'appId' | 'externalId' | 'allowSecond'> 
 };
 
 /**
- * The session's customer; undefined when the customer may have several subscriptions, or when the
+ * The session's customer. Undefined if the customer may have several subscriptions, or if the
  * session replaces the customer's subscription.
  */
 async function limited(sql: Queryable, session: Session) {
@@ -63,8 +63,8 @@ interface Reservations {
 }
 
 /**
- * Reads which transactions that reserve the session's customer can no longer land. The chain is
- * asked only if there are any. Throws INTERNAL_ERROR when it is unreachable.
+ * Reads which transactions that reserve the session's customer can no longer land. Reads the chain
+ * only if such transactions exist. Throws INTERNAL_ERROR when the chain is unreachable.
  */
 export async function readReservations(
   { sql, chain }: { sql: Queryable; chain: ExpiryReader },
@@ -79,9 +79,9 @@ export async function readReservations(
 }
 
 /**
- * Throws CONFLICT when the session's customer has a live subscription, or when a transaction of
- * another session of the customer may have been sent, may still land, and would open a subscription
- * at another address.
+ * Throws CONFLICT (1) when the session's customer has a live subscription, or (2) when a
+ * transaction of another session of the customer may still land and would open a subscription at
+ * another address.
  */
 export async function refuseTaken(
   sql: Queryable,
@@ -100,7 +100,7 @@ export async function refuseTaken(
 }
 
 /**
- * Refuses as refuseTaken() does, and locks the customer until the database transaction ends. Call
+ * Throws as refuseTaken() does, and locks the customer until the database transaction ends. Call
  * this in the transaction that stores that the offer's transaction may be sent.
  */
 export async function reserveCustomer(

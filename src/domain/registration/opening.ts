@@ -65,8 +65,8 @@ export interface Opening extends Unsigned {
  * missing accounts and a missing approval. If `replaced` is given, the transaction first cancels
  * the replaced subscription. Throws CONFLICT when (1) the plan takes no subscriptions, (2) the
  * wallet is frozen or already subscribed, (3) the merchant has ended the wallet's subscription, (4)
- * a sponsored sign-up of the account is not settled: its terms would stand. Throws INTERNAL_ERROR
- * when the chain is unreachable.
+ * a sponsored sign-up of the account is not settled, because its terms would apply. Throws
+ * INTERNAL_ERROR when the chain is unreachable.
  */
 export async function openingTransaction(
   parts: Parts,
@@ -161,9 +161,9 @@ const subscribed = (next: string) =>
   );
 
 /**
- * Throws CONFLICT if the account's registration keeps the wallet from resuming it: it is live, or
- * the merchant has ended it by force. `earlier` is the newest registration of the address. In a
- * change of plan, the registration may still be live if another change of plan has replaced it.
+ * Throws CONFLICT if the account's registration forbids a resume: it is live, or the merchant has
+ * force-cancelled it. `earlier` is the newest registration of the address. In a change of plan, the
+ * registration may be live if another change of plan has replaced it.
  */
 export function refuseRegistered(
   earlier: EarlierRegistration | undefined,

@@ -59,8 +59,8 @@ export async function ownTermsOf(
 
 /**
  * Whether the named session's terms must be ignored, because `offer` opened or resumed the account
- * without this session. A change of plan has only the terms of its own session, and a session that
- * changes a plan gives its terms only to that change. The wallet saw no other terms.
+ * without this session. (1) A change of plan has only the terms of its own session. (2) A session
+ * that changes a plan gives its terms only to that change. The wallet saw no other terms.
  */
 export function isOfOther(
   session: { readonly id: string; readonly replaces: string | null },
@@ -72,9 +72,9 @@ export function isOfOther(
 }
 
 /**
- * Returns what the registration takes besides the trial: from the session of the offer from which
- * the account comes, else from what the request names. Throws as offeredCheckoutSession does, and
- * CONFLICT if the named session's terms do not apply to the landed transaction.
+ * Returns the registration's values other than the trial: from the session of the account's offer,
+ * else from the request. Throws as offeredCheckoutSession does. Throws CONFLICT if the named
+ * session's terms do not apply to the landed transaction.
  */
 export async function takenTerms(
   sql: Queryable,

@@ -67,10 +67,10 @@ export class PaymentUnderWay extends ServiceError {
 type PaidReader<Db> = (sql: Db, of: PaidOf) => Promise<PaidRow[]>;
 
 /**
- * Computes what the new subscription takes over from the replaced one. If that one has ended and
- * its account was registered again, it takes over from the newer registration. Undefined when the
- * replaced subscription had ended before the change (wasLive), or was replaced before. Throws
- * PaymentUnderWay.
+ * Computes what the new subscription takes over from the replaced one. If the replaced subscription
+ * has ended and its account was registered again, the newer registration is used instead. Undefined
+ * when the replaced subscription had ended before the change (wasLive) or was already replaced.
+ * Throws PaymentUnderWay.
  */
 export function readTakenOver(sql: Queryable, change: PlanChange): Promise<TakenOver | undefined> {
   return takenOver(sql, change, { forUpdate: false, read: readPaidParts });
@@ -97,10 +97,10 @@ async function takenOver<Db extends Queryable>(
 }
 
 /**
- * Returns the row of the newest registration of the account of the subscription `id`. If the first
- * payment of this registration is still deferred, the paid time of the subscription that it
- * replaced still runs. The row of the replaced subscription then follows. The same rule applies to
- * each further row.
+ * Returns the row of the newest registration of the account of the subscription `id`. While the
+ * first payment of this registration is deferred, the paid time of the subscription that it
+ * replaced still runs, so that subscription's row follows. The same rule applies to each further
+ * row.
  */
 async function replacedRows(
   sql: Queryable,
@@ -127,8 +127,8 @@ export function takeOver(sql: Transaction, change: PlanChange): Promise<TakenOve
 }
 
 /**
- * Stores what the new subscription `by` has taken over, the end of the paid time that became
- * credit, and the replaced subscription's event.
+ * Stores (1) what the new subscription `by` has taken over, (2) the end of the paid time that
+ * became credit, and (3) the event of the replaced subscription.
  */
 export async function storeTakenOver(
   sql: Transaction,
@@ -162,8 +162,8 @@ async function storeReplaced(
 
 /**
  * Computes what a registration takes over from the ended registration of its account, in addition
- * to what it takes over in a change of plan (`taken`). Undefined when it takes over nothing.
- * `creditOf` is the id of the ended registration if a part of the credit is from it. Throws
+ * to `taken`, what it takes over in a change of plan. Undefined when it takes over nothing.
+ * `creditOf` is the id of the ended registration if part of the credit comes from it. Throws
  * PaymentUnderWay.
  */
 export async function readTaken(
@@ -200,7 +200,7 @@ export async function take(
   return found.terms;
 }
 
-/** The fields of subscription_created about what the subscription has taken over. */
+/** The fields of subscription_created that state what the subscription has taken over. */
 export function takenFields(takes: TakenTerms | undefined) {
   if (takes === undefined) return {};
   const { replaces, credit, startsAt } = takes;
@@ -211,10 +211,9 @@ export function takenFields(takes: TakenTerms | undefined) {
 const isLive = ({ status }: ReplacedRow) => status === 'active' || status === 'past_due';
 
 /**
- * Whether a change of plan can take over from the subscription: it is live, or has ended since and
- * nothing was taken over from it. It was live before the change if it was live when the change
- * landed (chain time `at`), or when the change was offered (the database's time): the wallet then
- * pays what it was shown, less the credit.
+ * Whether a change of plan can take over from the subscription: it is live, or it ended after the
+ * change landed (chain time `at`) or was offered (the database's time). In the second case the
+ * wallet pays the amount that it was shown, which already includes the credit.
  */
 function wasLive(
   row: ReplacedRow,

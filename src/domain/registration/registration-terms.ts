@@ -1,6 +1,7 @@
-// The terms under which a live account is registered: those of the offer from which the account
-// comes (landed-offer.ts), else those of the checkout session that the wallet names. The wallet's
-// own registration, a keeper's, and what a page shows before it (standing.ts) take them from here.
+// Determines the terms under which a live account is registered: those of the offer from which the
+// account comes (landed-offer.ts), else those of the checkout session that the wallet names. Used
+// by the wallet's own registration, by a keeper's registration, and by the page that shows the
+// terms before (standing.ts).
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import type { PullPeriod } from '../../chain/program/period.ts';
 import { type OffersOf, type OpenOffer, readOpenOffers } from '../../db/offers/open-offers.ts';
@@ -72,8 +73,8 @@ export async function readUsableOffers(sql: Queryable, of: OffersOf): Promise<Op
 }
 
 /**
- * Reads the subscriptions that the changes of plan in these offers replace, by the id that the
- * offers name. Of an account that was registered again since, the newest registration is read.
+ * Reads the subscriptions that these offers would replace, by the id that the offers name. If the
+ * account of such a subscription was registered again, the newest registration is read.
  */
 export async function readReplacedBy(
   sql: Queryable,
@@ -166,10 +167,10 @@ export async function registrationTerms(
 }
 
 /**
- * The time at which a change of plan takes over if the history does not list its landing. This is
- * the time of the registration, so that a wallet gains nothing by hiding the landing. Throws
+ * The time at which a change of plan takes over if the history does not list its landing: the time
+ * of the registration. A wallet therefore gains nothing by hiding the landing. Throws
  * UnknownLanding if the wallet names the offer and the account is not new, because the credit would
- * be less than what was shown.
+ * be less than the credit shown.
  */
 function unlistedAt(
   { periodStart, periodHours }: SubscriptionAccount,

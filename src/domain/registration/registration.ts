@@ -76,8 +76,8 @@ export interface RegistrationRequest {
 /** A checked registration, and the source of its terms. */
 export type CheckedRegistration = RegistrationToStore & {
   /**
-   * What is due at once, in base units, if neither an offer nor a checkout session fits the
-   * account; else null.
+   * The amount in base units that is due at once if neither an offer nor a checkout session fits
+   * the account; else null.
    */
   dueWithoutOffer: bigint | null;
 };
@@ -158,7 +158,7 @@ export async function checkRegistration(
 }
 
 /**
- * Reads the account and judges it, and reads the accounts of the replaced subscriptions. Throws as
+ * Reads and checks the account, and reads the accounts of the replaced subscriptions. Throws as
  * `checkRegistration` does.
  */
 async function readLive(
@@ -184,9 +184,8 @@ async function readLive(
 }
 
 /**
- * Throws VALIDATION_ERROR if the request names an offer that is no open offer to the wallet for
- * this address, and CONFLICT if the relayed offer is not open either, because its registration has
- * ended.
+ * Throws VALIDATION_ERROR if the named offer is not an open offer to the wallet for this address.
+ * Throws CONFLICT if the relayed offer is no longer open, because its registration has ended.
  */
 function checkNamed({ offerId, relayed }: RegistrationRequest, offers: readonly OpenOffer[]): void {
   const isOpenOffer = (named: string) => offers.some(({ id }) => id === named);
@@ -201,7 +200,7 @@ function checkNamed({ offerId, relayed }: RegistrationRequest, offers: readonly 
  * account and the wallet has not, returns the id of the keeper's registration. Throws CONFLICT if
  * the wallet has registered the account or the merchant has force-cancelled it, FORBIDDEN if wallet
  * or merchant is suspended, and JudgedBefore if the account or its registration has changed since
- * the keeper judged it.
+ * the keeper read it.
  */
 export async function storeRegistration(
   sql: Transaction,
@@ -230,7 +229,8 @@ export async function storeRegistration(
     if (change !== undefined && takenOver !== undefined)
       await storeTakenOver(sql, change, takenOver, id);
     await completeSession(sql, registration, id);
-    // Open offers at the address, and its place in the merchant's list, belong to a later account.
+    // Open offers at the address, and the address's entry in the merchant's list, belong to a later
+    // account.
     if (registration.gone === undefined) {
       await endOffers(sql, registration.subscriptionPda);
       await deleteUnregistered(sql, [registration.subscriptionPda]);
@@ -320,7 +320,7 @@ export function endedByMerchant(): ServiceError {
   );
 }
 
-/** The error when a registration has ended, and the wallet has asked for nothing since. */
+/** The error when a registration has ended and the wallet has not asked for a transaction since. */
 function onlyByItsWallet(): ServiceError {
   return new ServiceError(
     'CONFLICT',
@@ -329,8 +329,8 @@ function onlyByItsWallet(): ServiceError {
 }
 
 /**
- * Thrown when a keeper has judged another account or another state of the newest registration at
- * the address (ended.ts). The keeper has to judge again.
+ * Thrown when the account or the newest registration at the address (ended.ts) has changed since
+ * the keeper read it. The keeper then decides again.
  */
 export class JudgedBefore extends ServiceError {
   constructor() {

@@ -1,5 +1,5 @@
-// A wallet that was shown a trial is not charged at once instead. The trial may be used by the time
-// of the registration: the wallet has subscribed to two plans, each with a trial.
+// A wallet that was shown a trial is not charged at once. The trial may already be used when the
+// account is registered: the wallet has subscribed to two plans, each with a trial.
 import type { OpenOffer } from '../../db/offers/open-offers.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import {
@@ -11,9 +11,8 @@ import {
 import { ServiceError } from '../../errors.ts';
 
 /**
- * Whether the offer has shown a trial to the wallet, and the registration must not charge at once
- * instead. If the wallet itself registers without naming the offer, it accepts what `standing`
- * shows.
+ * Whether the offer has shown a trial to the wallet, so that the registration must not charge at
+ * once. A wallet that registers without naming the offer accepts the amount that `standing` shows.
  */
 export function isTrialShown(
   { offerId, offers, relayed }: { offerId?: unknown; offers?: unknown; relayed?: unknown },

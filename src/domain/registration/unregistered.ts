@@ -1,4 +1,4 @@
-// Registers a subscription that a keeper sees on chain. This is necessary when the wallet's page
+// Registers a subscription that a keeper finds on chain. This is necessary when the wallet's page
 // was closed between the transaction and the registration. An offer is a transaction that the
 // service has made for a wallet to sign, perhaps in a checkout session. For an account that is live
 // on chain:
@@ -40,11 +40,11 @@ interface Parts {
 }
 
 /**
- * `absent`: the account was not registered, and the caller must try again later. The cause is one
- * of these: the RPC endpoint lacks the account, a sponsored sign-up is open, a payment or a refund
- * of the replaced subscription may still land, or the account or its registration has changed
- * meanwhile. `ended`: the account's registration has ended, and only its wallet can register the
- * account again. `closed`: the plan takes no new subscriptions, and no change to it is open.
+ * `absent`: the account was not registered, and the caller must try again later. Causes: (1) the
+ * RPC endpoint lacks the account, (2) a sponsored sign-up is open, (3) a payment or refund of the
+ * replaced subscription may still land, (4) the account or its registration has changed meanwhile.
+ * `ended`: the account's registration has ended, and only its wallet can register the account
+ * again. `closed`: the plan takes no new subscriptions, and no change to it is open.
  */
 export type SeenOutcome = 'registered' | 'listed' | 'absent' | 'ended' | 'closed';
 
@@ -102,8 +102,8 @@ export async function registerSeen(
     });
     const { dueWithoutOffer: due } = registration;
     if (due !== null && !(await isWantedWithoutOffer())) return await leave();
-    // A keeper waits for the wallet, and keeps to the public terms, only where the wallet has not
-    // asked the service for anything.
+    // Only if the wallet has not requested anything from the service, a keeper waits for the wallet
+    // and uses the public terms.
     const isWithoutOffer = due !== null && ended === undefined;
     if (isWithoutOffer && due > (await publiclyShown(sql, plan, wallet))) return await leave();
     const dueAt = isWithoutOffer ? await latestTime(chain, registration.dueAt) : registration.dueAt;
@@ -119,15 +119,15 @@ export async function registerSeen(
 }
 
 /**
- * The latest of `read` and the clocks of all endpoints. The wait for the wallet begins at this
- * time, because a wait that begins by a slow clock would be too short by all other clocks.
+ * The latest of `read` and the clocks of all endpoints. The wait for the wallet starts at this
+ * time. If it started by a slow clock, it would be too short by all other clocks.
  */
 async function latestTime(chain: Pick<Rpc, 'getTimesEverywhere'>, read: Date): Promise<Date> {
   const times = await reaching(chain.getTimesEverywhere());
   return times.map(timeOf).reduce((latest, one) => (one > latest ? one : latest), read);
 }
 
-/** What the plan's public terms show to the wallet as due at once, in base units. */
+/** The amount due at once, in base units, that the plan's public terms show to the wallet. */
 async function publiclyShown(sql: Sql, plan: PlanRow, wallet: string): Promise<bigint> {
   const trialHours = await trialOf(sql, plan, wallet);
   return trialHours === null ? firstPayment(plan, undefined, null, 0n) : 0n;

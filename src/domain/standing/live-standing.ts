@@ -1,7 +1,7 @@
-// Computes what a wallet pays if its account, which runs on chain without a live registration, is
-// registered: at once if the account is live, else after a transaction has resumed it. Uses the
-// terms of the registration itself (registration-terms.ts), so that a page can show the amount
-// before.
+// Computes what a wallet pays when its account, which has no live registration, is registered. A
+// live account is registered at once, a cancelled account after a transaction has resumed it. Uses
+// the terms of the registration itself (registration-terms.ts), so that a page can show the amount
+// first.
 import { subscriptionIn } from '../../chain/program/accounts.ts';
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
@@ -51,7 +51,7 @@ export interface LiveStanding {
   readonly trialHours: number | null;
   readonly running: RunningPeriod;
   readonly terms: LiveTerms;
-  /** The credit and the deferred start that a change of plan takes over. */
+  /** The credit and the deferred start that are taken over from the replaced subscription. */
   readonly beginning: { readonly startsAt: Date | null; readonly credit: bigint };
 }
 

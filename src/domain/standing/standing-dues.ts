@@ -1,6 +1,6 @@
-// What a wallet would pay if it subscribed now, for its standing. An account that runs on chain
-// without a live registration is resumed or registered: the rest of its period is due, less the
-// credit that its ended registration has left.
+// Computes what a wallet would pay if it subscribed now, for its standing. If its account is live
+// or can be resumed but has no live registration, the rest of the period is due, less the credit
+// that the ended registration has left.
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
@@ -37,11 +37,11 @@ export interface Dues {
    */
   running: RunningPeriod | null;
   /**
-   * Credit (base units) that the account's ended registration has left for the next one, and that a
-   * change of plan takes over. It pays before anything is collected.
+   * Credit (base units) that the account's ended registration has left, or that a change of plan
+   * takes over. It is spent before anything is collected.
    */
   credit: bigint;
-  /** Time to which the first payment is deferred; null if it is not. */
+  /** Time to which the first payment is deferred; null without a deferral. */
   startsAt: Date | null;
   /** The terms under which an account that runs would be registered; null for any other account. */
   terms: LiveTerms | null;
@@ -79,7 +79,8 @@ export async function readDues(
     trialHours === null ? firstPayment(plan, session, running, minimum) : 0n;
   const usdcNeeded =
     live?.usdcNeeded ?? firstPaymentAmount - creditFor(credit, firstPaymentAmount, minimum);
-  // The remainder names a deferred start only while it lies ahead; `live` has counted its own.
+  // The remainder has a deferred start only while that start is in the future. `live` already
+  // includes its own deferred start.
   const isCovered = (left?.paidThrough ?? left?.startsAt ?? null) !== null;
   return {
     usdcNeeded: isCovered ? 0n : usdcNeeded,
@@ -103,15 +104,15 @@ function remainderOf(
   return readRemainder(sql, of, { now: timeOf(now) });
 }
 
-/** The running period, for which nothing is charged if a credit has paid for it. */
+/** The running period. If a credit has paid for it, nothing is charged for it. */
 const paidRunning = (running: RunningPeriod | null, left: Remainder | undefined) =>
   running === null || running.chargedFrom > running.end || (left?.paidThrough ?? null) === null
     ? running
     : { ...running, chargedFrom: running.end };
 
 /**
- * The standing of a live account without a live registration, or of a cancelled one that
- * subscribing resumes; undefined for any other account.
+ * The standing of a live account without a live registration, or of a cancelled account that
+ * subscribing resumes. Undefined for any other account.
  */
 async function liveStanding(
   parts: { sql: Queryable; chain: ChainReader; network: BillingAddresses },

@@ -37,7 +37,7 @@ void t.test('account data is decoded only if the subscriptions program owns the 
   t.end();
 });
 
-void t.test('a missing, a closed and an empty account count as no subscription', (t) => {
+void t.test('a missing, a closed and an empty account are read as no subscription', (t) => {
   t.equal(subscriptionIn(null, SUBSCRIPTIONS_PROGRAM), null);
   t.equal(subscriptionIn(account(SYSTEM_PROGRAM, Buffer.alloc(0)), SUBSCRIPTIONS_PROGRAM), null);
   t.equal(tokenAccountIn(account(SYSTEM_PROGRAM, Buffer.alloc(0))), null);

@@ -25,7 +25,7 @@ import {
 const key = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => bs58.encode(bytes));
 
 void t.test(
-  'every address of the program is the one that its published client derives',
+  'derived program addresses equal those of the published client @solana/subscriptions',
   async (t) => {
     await fc.assert(
       fc.asyncProperty(
@@ -59,13 +59,13 @@ void t.test(
   },
 );
 
-void t.test('the event authority is the one that docs/chain.md names', async (t) => {
+void t.test('the derived event authority equals the address in docs/chain.md', async (t) => {
   const { address: found, bump } = eventAuthorityAddress(SUBSCRIPTIONS_PROGRAM);
   t.equal(found, '3Hnj4BYoDgtpBuqXfiy7Y8cNa3jXaNd4oqgSXBzkMcH7');
   t.same([found, bump], await findEventAuthorityPda());
 });
 
-void t.test('token accounts are the associated ones of SPL Token', (t) => {
+void t.test('derived token accounts are the associated token accounts of SPL Token', (t) => {
   fc.assert(
     fc.property(key, key, (owner, mint) => {
       const expected = getAssociatedTokenAddressSync(
@@ -81,7 +81,7 @@ void t.test('token accounts are the associated ones of SPL Token', (t) => {
   t.end();
 });
 
-void t.test('a program at another address derives other accounts', (t) => {
+void t.test('another program id gives other derived addresses', (t) => {
   const [program, owner] = [
     '11111111111111111111111111111112',
     'SysvarRent111111111111111111111111111111111',
@@ -93,7 +93,7 @@ void t.test('a program at another address derives other accounts', (t) => {
   t.end();
 });
 
-void t.test('deriving an address again gives the same result, from the cache or not', (t) => {
+void t.test('a derived address is the same with and without the cache', (t) => {
   const owner = 'SysvarRent111111111111111111111111111111111';
   const first = planAddress(SUBSCRIPTIONS_PROGRAM, owner, 7n);
   t.equal(planAddress(SUBSCRIPTIONS_PROGRAM, owner, 7n), first);
@@ -129,7 +129,7 @@ void t.test('isAddress only accepts Base58 of 32 bytes', (t) => {
   t.end();
 });
 
-void t.test('addressBytes names the text that is not an address', (t) => {
+void t.test('addressBytes throws an error that names the invalid address', (t) => {
   t.same(addressBytes('11111111111111111111111111111111'), new Uint8Array(32));
   t.throws(() => addressBytes('nonsense0'), { name: 'TypeError', message: /"nonsense0"/ });
   t.throws(() => addressBytes('z'.repeat(44)), TypeError);

@@ -19,7 +19,7 @@ const valueOf = (bytes: Buffer, signed = false) => {
 };
 
 void t.test(
-  'integers are little endian of their width, and values out of range are refused',
+  'integers are written little endian in their width, and values out of range are refused',
   async (t) => {
     const cases = [
       { write: (value: bigint) => u8(Number(value)), length: 1, min: 0n, max: 2n ** 8n - 1n },
@@ -43,7 +43,7 @@ void t.test(
 );
 
 void t.test(
-  'addresses are written to four places in their order, missing ones as zeros',
+  'up to four addresses are written in order, the rest of the four slots is zeros, a fifth is refused',
   async (t) => {
     const addresses = Array.from({ length: 5 }, () => generateKeypair().address);
     for (let count = 0; count <= 4; count += 1) {
@@ -61,7 +61,7 @@ void t.test(
 );
 
 void t.test(
-  'a text is its UTF-8 bytes and zeros; its limit counts bytes, not characters',
+  'a text is written as UTF-8 padded with zeros, and its limit counts bytes, not characters',
   async (t) => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 60 }), (text) => {

@@ -68,7 +68,7 @@ const transaction = (
 });
 const events = (of: ExecutedTransaction) => programEvents(of, P);
 
-void t.test('a pull’s event is read field by field, with the instruction it belongs to', (t) => {
+void t.test('a pull’s event is decoded field by field and assigned to its instruction', (t) => {
   const both = transaction([call(FOREIGN, 1, Buffer.alloc(0)), pull, pull], {
     2: [token(2), call(P, 2, transfer)],
     1: [token(2), call(P, 2, transfer)],
@@ -80,7 +80,7 @@ void t.test('a pull’s event is read field by field, with the instruction it be
   t.end();
 });
 
-void t.test('the other events are read field by field', (t) => {
+void t.test('cancel, resume and all other events are decoded field by field', (t) => {
   const created = event(0, ...['plan', 'subscriber', 'mint'].map(key), int(5n), key('payer'));
   const cancelled = event(1, key('plan'), key('subscriber'), int(1_800_000_000n));
   const resumed = event(5, key('plan'), key('subscriber'), int(1_750_000_000n));
@@ -123,7 +123,7 @@ void t.test('the other events are read field by field', (t) => {
 });
 
 void t.test(
-  'events of older programs with fewer fields, and of later ones with more, are read',
+  'events of older program versions (fewer fields) and later versions (more fields) are decoded',
   (t) => {
     const one = (data: Buffer) => events(transaction([pull], { 0: [call(P, 2, data)] }))[0];
     t.match(
@@ -150,7 +150,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull inside another program’s call is found, as when a multisig owns the plan',
+  'a pull by cross-program invocation is found, for example when a multisig owns the plan',
   (t) => {
     const wrapped = transaction([call(FOREIGN, 1, Buffer.alloc(0))], {
       0: [call(P, 2, Buffer.from([10]), []), token(3), call(P, 3, transfer)],
@@ -160,7 +160,7 @@ void t.test(
   },
 );
 
-void t.test('forged events are not read', (t) => {
+void t.test('events that another program forged are ignored', (t) => {
   const none = (name: string, forged: ExecutedTransaction) => t.same(events(forged), [], name);
   none(
     'another program with the same data',
@@ -204,7 +204,7 @@ void t.test('forged events are not read', (t) => {
 });
 
 void t.test(
-  'events without stack heights are read only if the transaction’s own pulls caused them',
+  'events without stack heights are read only if top-level pulls of the transaction caused them',
   (t) => {
     t.same(events(transaction([pull], { 0: [call(P, null, transfer)] })), [
       { ...transferred, instruction: 0 },
@@ -218,7 +218,7 @@ void t.test(
 );
 
 void t.test(
-  'every event found in any list of instructions is a call of the program to itself',
+  'in random instruction lists, only the program’s calls to itself are read as events',
   (t) => {
     const instruction = fc.record({
       programId: fc.constantFrom(P, FOREIGN),

@@ -51,7 +51,7 @@ function plain(instruction: KitInstruction | Instruction) {
 }
 
 void t.test(
-  'instructions that 0.5.0 did not change equal those of the published client',
+  'instructions that program version 0.5.0 did not change equal those of the published client',
   async (t) => {
     const terms = {
       planId: 42n,
@@ -231,7 +231,7 @@ void t.test(
 );
 
 void t.test(
-  'update_plan equals the published one plus the accounts and the state that later versions append',
+  'update_plan equals the published client’s instruction plus accounts and state of later program versions',
   (t) => {
     const edit = {
       status: 'sunset',
@@ -295,47 +295,50 @@ void t.test(
   },
 );
 
-void t.test('revoke and cancel now have the layout of docs/chain.md', async (t) => {
-  const [authority] = await client.findSubscriptionAuthorityPda({
-    user: subscriber,
-    tokenMint: mint,
-  });
-  t.same(plain(own.revokeAuthority(program, { user: subscriber, mint })), {
-    programId: program,
-    accounts: [
-      `${subscriber} 3`,
-      `${ata(subscriber)} 1`,
-      `${mint} 0`,
-      `${TOKEN_PROGRAM} 0`,
-      `${authority} 1`,
-    ],
-    data: '0e',
-  });
-  t.equal(
-    own
-      .revokeAuthority(program, { user: subscriber, mint, receiver: sponsor })
-      .keys[5]?.pubkey.toBase58(),
-    sponsor,
-  );
-  t.same(
-    plain(
-      own.cancelSubscriptionNow(program, { ...parties, merchant, periodStart: 1_700_000_000n }),
-    ),
-    {
+void t.test(
+  'the revoke and "cancel now" instructions have the layout in docs/chain.md',
+  async (t) => {
+    const [authority] = await client.findSubscriptionAuthorityPda({
+      user: subscriber,
+      tokenMint: mint,
+    });
+    t.same(plain(own.revokeAuthority(program, { user: subscriber, mint })), {
       programId: program,
       accounts: [
-        `${subscriber} 2`,
-        `${merchant} 2`,
-        `${plan} 0`,
-        `${subscription} 1`,
-        ...EVENT_ACCOUNTS.map((one) => `${one} 0`),
+        `${subscriber} 3`,
+        `${ata(subscriber)} 1`,
+        `${mint} 0`,
+        `${TOKEN_PROGRAM} 0`,
+        `${authority} 1`,
       ],
-      data: `11${u64Hex(1_700_000_000n)}`,
-    },
-  );
-});
+      data: '0e',
+    });
+    t.equal(
+      own
+        .revokeAuthority(program, { user: subscriber, mint, receiver: sponsor })
+        .keys[5]?.pubkey.toBase58(),
+      sponsor,
+    );
+    t.same(
+      plain(
+        own.cancelSubscriptionNow(program, { ...parties, merchant, periodStart: 1_700_000_000n }),
+      ),
+      {
+        programId: program,
+        accounts: [
+          `${subscriber} 2`,
+          `${merchant} 2`,
+          `${plan} 0`,
+          `${subscription} 1`,
+          ...EVENT_ACCOUNTS.map((one) => `${one} 0`),
+        ],
+        data: `11${u64Hex(1_700_000_000n)}`,
+      },
+    );
+  },
+);
 
-void t.test('a value that does not fit its field is refused, not cut', (t) => {
+void t.test('a value that does not fit its field is refused, not truncated', (t) => {
   const transfer = (amount: bigint) =>
     own.transferSubscription(program, {
       ...parties,

@@ -220,7 +220,7 @@ void t.test('data of another length, kind or version is refused with the reason'
   t.end();
 });
 
-void t.test('accounts with appended fields of later versions are read', (t) => {
+void t.test('accounts with fields that later program versions append are decoded', (t) => {
   for (const [decode, length, head] of [
     [decodePlan, 491, [1]],
     [decodeSubscription, 155, [4, 1]],
@@ -235,7 +235,7 @@ void t.test('accounts with appended fields of later versions are read', (t) => {
   t.end();
 });
 
-void t.test('a decoder throws only ChainDataError, for any bytes', (t) => {
+void t.test('for any bytes, a decoder throws only ChainDataError', (t) => {
   const lengths = fc.constantFrom(0, 1, 40, 106, 155, 165, 491);
   const bytes = lengths.chain((length) => fc.uint8Array({ minLength: length, maxLength: length }));
   fc.assert(

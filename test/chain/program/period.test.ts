@@ -101,7 +101,7 @@ const situation = fc.record({
   otherPlan: fc.constantFrom('same', 'same', 'same', 'amount', 'period', 'created', 'closed'),
 });
 
-void t.test('pullPeriod predicts the program’s result at any time', (t) => {
+void t.test('pullPeriod predicts at any time which period the program lets a pull collect', (t) => {
   const seen = new Set<string>();
   fc.assert(
     fc.property(situation, (s) => {
@@ -164,7 +164,7 @@ void t.test('pullPeriod predicts the program’s result at any time', (t) => {
 });
 
 void t.test(
-  'the next collection time is the first later moment at which another period can be pulled',
+  'the next collection time is the first moment at which the next period can be pulled',
   (t) => {
     fc.assert(
       fc.property(situation, (s) => {
@@ -197,20 +197,29 @@ void t.test(
   },
 );
 
-void t.test('a paid period can be pulled again at its end, not a second before', (t) => {
-  const paid = sub({ amountPulled: 100n });
-  const at = (now: bigint) => pullPeriod(paid, planOf(), now);
-  t.match(at(HOUR - 1n), { verdict: 'collected', start: 0n, end: HOUR, available: 0n, next: HOUR });
-  t.match(at(HOUR), {
-    verdict: 'collectable',
-    start: HOUR,
-    end: 2n * HOUR,
-    pulled: 0n,
-    available: 100n,
-  });
-  t.match(at(HOUR + 1n), { verdict: 'collectable', start: HOUR });
-  t.end();
-});
+void t.test(
+  'after a paid period, the next pull is possible at the period’s end, not a second before',
+  (t) => {
+    const paid = sub({ amountPulled: 100n });
+    const at = (now: bigint) => pullPeriod(paid, planOf(), now);
+    t.match(at(HOUR - 1n), {
+      verdict: 'collected',
+      start: 0n,
+      end: HOUR,
+      available: 0n,
+      next: HOUR,
+    });
+    t.match(at(HOUR), {
+      verdict: 'collectable',
+      start: HOUR,
+      end: 2n * HOUR,
+      pulled: 0n,
+      available: 100n,
+    });
+    t.match(at(HOUR + 1n), { verdict: 'collectable', start: HOUR });
+    t.end();
+  },
+);
 
 void t.test('missed periods can no longer be collected', (t) => {
   t.match(pullPeriod(sub(), planOf(), 3n * HOUR + 7n), {
@@ -272,16 +281,19 @@ void t.test(
   },
 );
 
-void t.test('the end of another plan at the same address does not shorten this period', (t) => {
-  const recreated = planOf({ createdAt: 6n, endTs: HOUR / 2n });
-  t.match(pullPeriod(sub(), recreated, 10n), {
-    verdict: 'plan_changed',
-    start: 0n,
-    end: HOUR,
-    next: null,
-  });
-  t.end();
-});
+void t.test(
+  'the end of a plan created anew at the same address does not shorten a subscription’s period',
+  (t) => {
+    const recreated = planOf({ createdAt: 6n, endTs: HOUR / 2n });
+    t.match(pullPeriod(sub(), recreated, 10n), {
+      verdict: 'plan_changed',
+      start: 0n,
+      end: HOUR,
+      next: null,
+    });
+    t.end();
+  },
+);
 
 void t.test('a plan that ended before the period began does not move the period', (t) => {
   const later = sub({ periodStart: 10n * HOUR });

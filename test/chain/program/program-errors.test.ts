@@ -30,7 +30,7 @@ void t.test('every error that the local program returns is listed under its numb
   for (const [code] of codes) t.ok(PROGRAM_ERRORS.has(code), `${code}`);
 });
 
-void t.test('no two errors have the same name', (t) => {
+void t.test('all program errors have different names', (t) => {
   t.equal(new Set(PROGRAM_ERRORS.values()).size, PROGRAM_ERRORS.size);
   t.end();
 });

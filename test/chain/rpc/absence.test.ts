@@ -94,7 +94,7 @@ void t.test(
 );
 
 void t.test(
-  'an account that is reported missing only every five minutes counts as missing without a gap',
+  'an account whose only reads, every five minutes, find it missing counts as missing without a gap',
   async (t) => {
     const { judge, time } = judging(all);
     let gone = new Set<string>() as ReadonlySet<string>;
@@ -112,7 +112,7 @@ for (const [name, endpoints] of [
   ['two endpoints', [all, all]],
 ] as const) {
   void t.test(
-    `${name} without any account momentarily: one alarm each time, and no account counts as gone`,
+    `${name} briefly returns no account: each time raises one alarm, and no account counts as gone`,
     async (t) => {
       const { judge, time, alarms } = judging(...endpoints);
       const addresses = Array.from({ length: 50 }, (_, n) => `${n}`);
@@ -143,7 +143,7 @@ for (const [name, endpoints] of [
   ['two endpoints', [all, all]],
 ] as const) {
   void t.test(
-    `${name} without any account: no account counts as gone for a day, one alarm each hour`,
+    `${name} returns no account for a day: no account counts as gone, one alarm is raised per hour`,
     async (t) => {
       const { judge, time, alarms } = judging(...endpoints);
       const addresses = Array.from({ length: 1000 }, (_, n) => `${n}`);
@@ -161,7 +161,7 @@ for (const [name, endpoints] of [
 }
 
 void t.test(
-  'a single endpoint that lacks 1% of the accounts makes none count as gone and raises one alarm',
+  'a single endpoint that lacks 1% of the accounts raises one alarm, and no account counts as gone',
   async (t) => {
     const { judge, time, alarms } = judging(all);
     const missing: string[] = [];

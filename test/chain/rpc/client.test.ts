@@ -105,7 +105,7 @@ void t.test('a response older than minSlot is not used', async (t) => {
   t.equal(rpc.health()[0]?.failures, 0, 'being a slot behind is no sickness');
 });
 
-void t.test('malformed responses are faults of the endpoint, never a TypeError', async (t) => {
+void t.test('a malformed response throws an endpoint failure, never a TypeError', async (t) => {
   const good = account('x');
   const wrong: unknown[] = [
     null,
@@ -168,7 +168,7 @@ void t.test('every method refuses a response of another shape', async (t) => {
   }
 });
 
-void t.test('the chain’s time is that of the Clock sysvar', async (t) => {
+void t.test('the chain’s time is read from the Clock sysvar', async (t) => {
   const bytes = Buffer.alloc(40);
   bytes.writeBigUInt64LE(77n, 0);
   bytes.writeBigInt64LE(1_700_000_123n, 32);
@@ -179,7 +179,7 @@ void t.test('the chain’s time is that of the Clock sysvar', async (t) => {
   for (value of [[null], [account('short')]]) await t.rejects(rpc.getClock(), RpcUnreachable);
 });
 
-void t.test('signature statuses are read, merged and judged', async (t) => {
+void t.test('signature statuses are read, and merged from several endpoints', async (t) => {
   const landed = { slot: 5, err: null, confirmationStatus: 'confirmed', confirmations: 3 };
   const failedOne = {
     slot: 6,
@@ -208,7 +208,7 @@ void t.test('signature statuses are read, merged and judged', async (t) => {
     },
   );
   await t.test(
-    'statuses without a commitment are final only if no confirmation is missing',
+    'a status without a commitment is final only if its confirmations are null',
     async (t) => {
       const { rpc } = await setup(t, () => inContext(50, [old, young]));
       t.same(
@@ -217,7 +217,7 @@ void t.test('signature statuses are read, merged and judged', async (t) => {
       );
     },
   );
-  await t.test('a status request has at most 256 signatures', async (t) => {
+  await t.test('a status request with more than 256 signatures is refused', async (t) => {
     const { rpc, calls } = await setup(t, ({ params }) =>
       inContext(
         1,
@@ -251,7 +251,7 @@ void t.test('signature statuses are read, merged and judged', async (t) => {
     },
   );
   await t.test(
-    'a final failure that only one of several endpoints reports is doubted',
+    'a final failure that only one of several endpoints reports is marked as doubted',
     async (t) => {
       const final = { ...landed, confirmationStatus: 'finalized' };
       const doubted = { slot: 6n, err: failedOne.err, commitment: 'processed', isDoubted: true };
@@ -289,7 +289,7 @@ void t.test('signature statuses are read, merged and judged', async (t) => {
     },
   );
   await t.test(
-    'statuses from an endpoint that has not reached the slot do not count',
+    'statuses from an endpoint that has not reached the requested slot are ignored',
     async (t) => {
       const { rpc } = await setup(
         t,
@@ -304,53 +304,56 @@ void t.test('signature statuses are read, merged and judged', async (t) => {
   );
 });
 
-void t.test('transactions are sent as requested', async (t) => {
-  const keeper = generateKeypair();
-  const instruction = memo('a');
-  const { bytes, signature } = signTransaction(keeper, [instruction], SYSTEM_PROGRAM);
-  await t.test(
-    'a transaction is sent to every endpoint, without preflight and retries by the node',
-    async (t) => {
+void t.test(
+  'sendTransaction sends base64 with fixed options to every endpoint or to a chosen endpoint',
+  async (t) => {
+    const keeper = generateKeypair();
+    const instruction = memo('a');
+    const { bytes, signature } = signTransaction(keeper, [instruction], SYSTEM_PROGRAM);
+    await t.test(
+      'a transaction is sent to every endpoint, without preflight and retries by the node',
+      async (t) => {
+        const { rpc, servers } = await setup(
+          t,
+          () => signature,
+          () => signature,
+          () => HANDLED,
+        );
+        t.equal(await rpc.sendTransaction(bytes), signature);
+        for (const { calls } of servers) {
+          while (calls.length === 0) await new Promise(setImmediate);
+          t.same(calls[0]?.params, [
+            bytes.toString('base64'),
+            { encoding: 'base64', skipPreflight: true, maxRetries: 0 },
+          ]);
+        }
+      },
+    );
+    await t.test('a transaction is sent to one endpoint on request', async (t) => {
       const { rpc, servers } = await setup(
         t,
         () => signature,
         () => signature,
-        () => HANDLED,
       );
-      t.equal(await rpc.sendTransaction(bytes), signature);
-      for (const { calls } of servers) {
-        while (calls.length === 0) await new Promise(setImmediate);
-        t.same(calls[0]?.params, [
-          bytes.toString('base64'),
-          { encoding: 'base64', skipPreflight: true, maxRetries: 0 },
-        ]);
-      }
-    },
-  );
-  await t.test('a transaction is sent to one endpoint on request', async (t) => {
-    const { rpc, servers } = await setup(
-      t,
-      () => signature,
-      () => signature,
-    );
-    t.equal(await rpc.sendTransaction(bytes, { to: 'one' }), signature);
-    t.same(
-      servers.map(({ calls }) => calls.length),
-      [1, 0],
-    );
-  });
-  await t.test('a send is not believed if the endpoint returns another signature', async (t) => {
-    const { rpc } = await setup(
-      t,
-      () => 'another',
-      () => 'another',
-    );
-    await t.rejects(rpc.sendTransaction(bytes), {
-      constructor: RpcUnreachable,
-      message: /signature of another transaction/,
+      t.equal(await rpc.sendTransaction(bytes, { to: 'one' }), signature);
+      t.same(
+        servers.map(({ calls }) => calls.length),
+        [1, 0],
+      );
     });
-  });
-});
+    await t.test('a send fails if the endpoint returns another signature', async (t) => {
+      const { rpc } = await setup(
+        t,
+        () => 'another',
+        () => 'another',
+      );
+      await t.rejects(rpc.sendTransaction(bytes), {
+        constructor: RpcUnreachable,
+        message: /signature of another transaction/,
+      });
+    });
+  },
+);
 
 void t.test('a simulation returns error, logs and compute units', async (t) => {
   const { rpc, calls } = await setup(t, () =>
@@ -379,7 +382,7 @@ void t.test('a simulation returns error, logs and compute units', async (t) => {
 });
 
 void t.test(
-  'a simulation has no units and bytes when the endpoint does not count them',
+  'a simulation result lacks compute units and loaded bytes if the endpoint does not report them',
   async (t) => {
     const { rpc } = await setup(t, () => inContext(9, { err: null, logs: null }));
     t.same(await rpc.simulateTransaction(Buffer.from('x')), {
@@ -392,17 +395,20 @@ void t.test(
   },
 );
 
-void t.test('a blockhash is returned with its last block height and the current one', async (t) => {
-  const { rpc } = await setup(t, () =>
-    inContext(9, { blockhash: SYSTEM_PROGRAM, lastValidBlockHeight: 3150 }),
-  );
-  t.same(await rpc.getLatestBlockhash(), {
-    blockhash: SYSTEM_PROGRAM,
-    lastValidBlockHeight: 3150n,
-    blockHeight: 3000n,
-    slot: 9n,
-  });
-});
+void t.test(
+  'a blockhash is returned with its last valid block height and the current block height',
+  async (t) => {
+    const { rpc } = await setup(t, () =>
+      inContext(9, { blockhash: SYSTEM_PROGRAM, lastValidBlockHeight: 3150 }),
+    );
+    t.same(await rpc.getLatestBlockhash(), {
+      blockhash: SYSTEM_PROGRAM,
+      lastValidBlockHeight: 3150n,
+      blockHeight: 3000n,
+      slot: 9n,
+    });
+  },
+);
 
 void t.test(
   'heights, times, balances, fees and histories are read from their responses',
@@ -548,7 +554,7 @@ void t.test(
 );
 
 void t.test(
-  'a transaction or a history that one endpoint lacks is requested from the others',
+  'a transaction or history that the first endpoint lacks is requested from the other endpoints',
   async (t) => {
     const info = (signature: string, slot: number) => ({
       signature,
@@ -582,7 +588,7 @@ void t.test(
 );
 
 void t.test(
-  'merged histories list a transaction as successful, and with a time, if one endpoint does',
+  'merged histories show a transaction as successful, and its block time, if any endpoint does',
   async (t) => {
     const entry = (signature: string, err: unknown, blockTime: number | null) => ({
       signature,
@@ -612,7 +618,7 @@ const TRANSACTION = {
 };
 
 void t.test(
-  'a transaction that no endpoint returns is unreadable with the reason, after all were asked',
+  'a transaction that none of the endpoints returns is reported as unreadable with the reason',
   async (t) => {
     const refused = [-32602, -32603, -32004, -32011, -32601, -32000].map(
       (code) => [rpcError(code, 'no'), 'refused'] as const,
@@ -659,7 +665,7 @@ void t.test(
 );
 
 void t.test(
-  'without a reachable endpoint a transaction is unknown; a dead endpoint does not delay the others',
+  'a transaction is unknown if all endpoints are down; a dead endpoint does not delay the others',
   async (t) => {
     stopClock(t);
     const silence = () => HANDLED;

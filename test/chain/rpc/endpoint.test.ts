@@ -29,7 +29,7 @@ async function endpointOf(t: Test, behaviour: Behaviour, options: Partial<Endpoi
 }
 
 void t.test(
-  'an endpoint’s name is scheme, host and port, because paths and queries contain keys',
+  'an endpoint’s name shows only scheme, host and port, because paths and queries can contain API keys',
   async (t) => {
     const { server, endpoint, ask } = await endpointOf(t, (_, response) =>
       answer(response, 'no', 500),
@@ -68,7 +68,7 @@ void t.test(
 );
 
 void t.test(
-  'a refusal, a slot that has not come and a missing method do not mark an endpoint as down',
+  'a refusal, a slot not reached yet and a missing method do not mark an endpoint as down',
   async (t) => {
     const harmless: [Behaviour, (error: unknown) => boolean][] = [
       [
@@ -118,7 +118,7 @@ void t.test('after a 429 an endpoint waits for Retry-After and stays healthy', a
   }
 });
 
-void t.test('each endpoint keeps to its own rate', async (t) => {
+void t.test('requests to each endpoint stay within the rate limit of that endpoint', async (t) => {
   const wait = stopClock(t);
   const { endpoint, ask } = await endpointOf(t, () => 1, { rateLimit: createRateLimit(2) });
   t.equal(endpoint.delay(performance.now()), 0);
@@ -128,7 +128,7 @@ void t.test('each endpoint keeps to its own rate', async (t) => {
   t.equal(endpoint.delay(performance.now()), 650, 'the third 1,050 ms after the first');
 });
 
-void t.test('a response that trickles is aborted in time', async (t) => {
+void t.test('a response that arrives byte by byte is aborted at the timeout', async (t) => {
   const { ask } = await endpointOf(
     t,
     (_, response) => {
@@ -143,7 +143,7 @@ void t.test('a response that trickles is aborted in time', async (t) => {
 });
 
 void t.test(
-  'an unreadable response is the endpoint’s fault; a bug of the caller is not',
+  'an unreadable response counts as an endpoint failure, an exception of the caller’s parser does not',
   async (t) => {
     const { endpoint, ask } = await endpointOf(t, () => 1);
     const malformed = await ask(() => {

@@ -1,26 +1,29 @@
 import t from 'tap';
 import { EndpointFailure, RpcError, RpcUnreachable } from '../../../src/chain/rpc/errors.ts';
 
-void t.test('a refusal names endpoint and method, and keeps the error’s data', (t) => {
-  const data = { err: 'AccountNotFound', logs: [] };
-  const error = new RpcError(
-    'https://rpc.example',
-    'sendTransaction',
-    -32002,
-    'Transaction simulation failed',
-    data,
-  );
-  t.equal(
-    error.message,
-    'https://rpc.example refused sendTransaction: Transaction simulation failed (-32002)',
-  );
-  t.equal(error.name, 'RpcError');
-  t.equal(error.data, data);
-  t.end();
-});
+void t.test(
+  'an RpcError message names the endpoint and the method, and the error has the response’s data',
+  (t) => {
+    const data = { err: 'AccountNotFound', logs: [] };
+    const error = new RpcError(
+      'https://rpc.example',
+      'sendTransaction',
+      -32002,
+      'Transaction simulation failed',
+      data,
+    );
+    t.equal(
+      error.message,
+      'https://rpc.example refused sendTransaction: Transaction simulation failed (-32002)',
+    );
+    t.equal(error.name, 'RpcError');
+    t.equal(error.data, data);
+    t.end();
+  },
+);
 
 void t.test(
-  'an outage lists each endpoint’s fault in the order of the requests, for people and for callers',
+  'RpcUnreachable lists each endpoint’s failure in request order, in its message and as data',
   (t) => {
     const cause = new Error('connect ECONNREFUSED');
     const failures = [

@@ -68,7 +68,7 @@ void t.test(
 );
 
 void t.test(
-  'no transaction is dead before its last block is finalized, and few requests are made',
+  'no transaction is dead before its last valid block is finalized; until then few requests are sent',
   async (t) => {
     const { judge, asked } = await setup(t, node({ blockHeight: 250 }));
     t.equal((await judge(lifetime)).size, 0);
@@ -82,7 +82,7 @@ void t.test('a blockhash that many transactions share is requested once', async 
   t.equal(asked().length, 2, 'at finalized and at the newest block');
 });
 
-void t.test('no single response’s block height makes a transaction dead', async (t) => {
+void t.test('the block height of a single response does not make a transaction dead', async (t) => {
   // The endpoint that gave the blockhash reported a last block that is too low, and a height that
   // is too high.
   const early = { ...lifetime, lastValidBlockHeight: 3n };
@@ -105,31 +105,37 @@ void t.test('a slot that is reported too low does not make a new blockhash dead'
   t.equal((await judge(early)).size, 0);
 });
 
-void t.test('one wrong endpoint of three does not prevent an expiry', async (t) => {
-  const [dead, low, live] = [node(), node({ blockHeight: 1 }), node({ isValid: true })];
-  for (const [what, sick] of [
-    ['a low block height', low],
-    ['every blockhash is valid', live],
-  ] as const) {
-    const size = async (...nodes: Behaviour[]) =>
-      (await (await setup(t, ...nodes)).judge(lifetime)).size;
-    t.equal(await size(sick, dead, dead), 1, what);
-    t.equal(await size(sick, dead), 0, `${what}, one against one`);
-    t.equal(await size(sick, dead, dead, sick), 0, `${what}, two against two`);
-  }
-});
+void t.test(
+  'one faulty endpoint of three does not prevent a transaction from expiring',
+  async (t) => {
+    const [dead, low, live] = [node(), node({ blockHeight: 1 }), node({ isValid: true })];
+    for (const [what, sick] of [
+      ['a low block height', low],
+      ['every blockhash is valid', live],
+    ] as const) {
+      const size = async (...nodes: Behaviour[]) =>
+        (await (await setup(t, ...nodes)).judge(lifetime)).size;
+      t.equal(await size(sick, dead, dead), 1, what);
+      t.equal(await size(sick, dead), 0, `${what}, one against one`);
+      t.equal(await size(sick, dead, dead, sick), 0, `${what}, two against two`);
+    }
+  },
+);
 
-void t.test('wrong block heights only delay an expiry', async (t) => {
-  const high = { ...lifetime, lastValidBlockHeight: 9_000_000_000n };
-  const stale = (slot: number) => node({ slot, blockHeight: 1 });
-  const early = await setup(t, stale(700), stale(700));
-  t.equal((await early.judge(high)).size, 0);
-  t.equal(early.asked().length, 0);
-  const late = await setup(t, stale(701), stale(701));
-  t.equal((await late.judge(high, lifetime)).size, 2);
-  const alive = await setup(t, node({ slot: 701, isValid: true }));
-  t.equal((await alive.judge(high)).size, 0, 'the blockhash is asked about');
-});
+void t.test(
+  'wrong block heights delay the expiry of a transaction but never cause it early',
+  async (t) => {
+    const high = { ...lifetime, lastValidBlockHeight: 9_000_000_000n };
+    const stale = (slot: number) => node({ slot, blockHeight: 1 });
+    const early = await setup(t, stale(700), stale(700));
+    t.equal((await early.judge(high)).size, 0);
+    t.equal(early.asked().length, 0);
+    const late = await setup(t, stale(701), stale(701));
+    t.equal((await late.judge(high, lifetime)).size, 2);
+    const alive = await setup(t, node({ slot: 701, isValid: true }));
+    t.equal((await alive.judge(high)).size, 0, 'the blockhash is asked about');
+  },
+);
 
 void t.test('an endpoint whose finalized slot is far ahead of the others is ignored', async (t) => {
   const clocked =
@@ -157,7 +163,7 @@ void t.test('an endpoint whose finalized slot is far ahead of the others is igno
 });
 
 void t.test(
-  'a transaction that is dead at two endpoints gets the older of their slots',
+  'for a transaction that is dead at two endpoints, the older slot of the two is returned',
   async (t) => {
     const { judge, rpc } = await setup(t, node(), node({ slot: 290 }));
     t.same(await judge(lifetime), new Map([[key, { witnesses: 2, slot: 290n }]]));
@@ -167,34 +173,37 @@ void t.test(
   },
 );
 
-void t.test('an endpoint that cannot judge the blockhash does not count', async (t) => {
-  const instead =
-    (result: unknown): Behaviour =>
-    (seen, ...rest) =>
-      seen.method === 'getEpochInfo' ? node()(seen, ...rest) : result;
-  const cases: [string, Behaviour][] = [
-    ['it has not finalized the slot', node({ slot: 99 })],
-    ['it ignores minContextSlot', instead({ context: { slot: 99 }, value: true })],
-    ['its response is malformed', node({ isValid: null })],
-    ['it lacks the method', instead(rpcError(-32601, 'Method not found'))],
-    ['it refuses the request', instead(rpcError(-32602, 'Invalid params'))],
-    ['it is down', (_, response) => answer(response, '', 500)],
-    ['it is far behind', node({ slot: 299, blockHeight: 200 })],
-    ['it is far behind and lacks the blockhash', node({ slot: 299, blockHeight: 251 })],
-  ];
-  const newest = node({ slot: 900 });
-  for (const [what, behaviour] of cases) {
-    const beside = await setup(t, newest, behaviour);
-    t.match((await beside.judge(lifetime)).get(key), { witnesses: 1, slot: 900n }, what);
-  }
-  const near = await setup(t, newest, node({ slot: 300, blockHeight: 200 }));
-  t.equal((await near.judge(lifetime)).size, 0, 'one that is near holds it back');
-  const allDown = await setup(t, (_, response) => answer(response, '', 500));
-  await t.rejects(allDown.judge(lifetime), RpcUnreachable);
-});
+void t.test(
+  'an endpoint that cannot check the blockhash is no witness of its expiry',
+  async (t) => {
+    const instead =
+      (result: unknown): Behaviour =>
+      (seen, ...rest) =>
+        seen.method === 'getEpochInfo' ? node()(seen, ...rest) : result;
+    const cases: [string, Behaviour][] = [
+      ['it has not finalized the slot', node({ slot: 99 })],
+      ['it ignores minContextSlot', instead({ context: { slot: 99 }, value: true })],
+      ['its response is malformed', node({ isValid: null })],
+      ['it lacks the method', instead(rpcError(-32601, 'Method not found'))],
+      ['it refuses the request', instead(rpcError(-32602, 'Invalid params'))],
+      ['it is down', (_, response) => answer(response, '', 500)],
+      ['it is far behind', node({ slot: 299, blockHeight: 200 })],
+      ['it is far behind and lacks the blockhash', node({ slot: 299, blockHeight: 251 })],
+    ];
+    const newest = node({ slot: 900 });
+    for (const [what, behaviour] of cases) {
+      const beside = await setup(t, newest, behaviour);
+      t.match((await beside.judge(lifetime)).get(key), { witnesses: 1, slot: 900n }, what);
+    }
+    const near = await setup(t, newest, node({ slot: 300, blockHeight: 200 }));
+    t.equal((await near.judge(lifetime)).size, 0, 'one that is near holds it back');
+    const allDown = await setup(t, (_, response) => answer(response, '', 500));
+    await t.rejects(allDown.judge(lifetime), RpcUnreachable);
+  },
+);
 
 void t.test(
-  'a blockhash that an earlier release stored without a slot can be judged',
+  'the expiry of a blockhash that an earlier release stored without its slot can be determined',
   async (t) => {
     const { judge, asked } = await setup(t, node());
     t.equal((await judge({ ...lifetime, slot: 0n })).size, 1);

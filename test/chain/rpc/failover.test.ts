@@ -58,7 +58,7 @@ const failed = async (promise: Promise<unknown>): Promise<RpcUnreachable> => {
 };
 
 void t.test(
-  'a call for history is refused if no endpoint has it, and reaches one that has it',
+  'a history call goes to an endpoint with history, and is refused if no endpoint has history',
   async (t) => {
     const lacks: Behaviour = () => rpcError(-32011, 'Transaction history is not available');
     const none = await setup(t, [lacks, lacks]);
@@ -271,7 +271,7 @@ void t.test(
   },
 );
 
-void t.test('when all endpoints are down they are tried nevertheless', async (t) => {
+void t.test('when all endpoints are marked as down, requests are still sent to them', async (t) => {
   const { failover, servers } = await setup(t, [
     (_, response) => answer(response, '', 503),
     (_, response) => answer(response, '', 503),
@@ -288,7 +288,7 @@ void t.test('concurrent failures of an endpoint count as one', async (t) => {
 });
 
 void t.test(
-  'a request that was running when its endpoint failed counts as no second failure',
+  'a request that was in flight when its endpoint was marked as down adds no second failure',
   async (t) => {
     const wait = stopClock(t);
     const pending: (() => void)[] = [];
@@ -420,26 +420,32 @@ void t.test('an endpoint whose slot is behind the requested one is skipped', asy
 /** Reads the value of a response with a context. */
 const valueIn = (result: unknown) => (result as { value: string }).value;
 
-void t.test('a slot far ahead of the other endpoint is not believed', async (t) => {
-  const reported: bigint[] = [];
-  const slots = { onDisbelief: (slot: bigint) => reported.push(slot) };
-  const liar = at(1_000_000_000, 'liar');
-  const { failover } = await setup(t, [liar, at(1000, 'honest')], { slots, probeMs: 60_000 });
-  const ask = () => failover.call('context', [], valueIn);
-  t.equal(await ask(), 'honest', 'with the first request too');
-  t.equal(await failover.call('m', [], text), 'honest', 'it is asked last');
-  t.same(await failover.callAll('context', [], valueIn), ['honest']);
-  t.same(reported, [1_000_000_000n]);
-  t.ok((failover.health()[0]?.lag ?? 0) > 1000);
-});
+void t.test(
+  'an endpoint that reports a slot far ahead of the other endpoint is not trusted',
+  async (t) => {
+    const reported: bigint[] = [];
+    const slots = { onDisbelief: (slot: bigint) => reported.push(slot) };
+    const liar = at(1_000_000_000, 'liar');
+    const { failover } = await setup(t, [liar, at(1000, 'honest')], { slots, probeMs: 60_000 });
+    const ask = () => failover.call('context', [], valueIn);
+    t.equal(await ask(), 'honest', 'with the first request too');
+    t.equal(await failover.call('m', [], text), 'honest', 'it is asked last');
+    t.same(await failover.callAll('context', [], valueIn), ['honest']);
+    t.same(reported, [1_000_000_000n]);
+    t.ok((failover.health()[0]?.lag ?? 0) > 1000);
+  },
+);
 
-void t.test('an endpoint that hangs does not make a good one implausible', async (t) => {
-  const slots = { onDisbelief: () => t.fail('believed') };
-  const hanging = at(1000, 'hanging', -3600);
-  const { failover } = await setup(t, [at(9000, 'good'), hanging], { slots, probeMs: 60_000 });
-  t.equal(await failover.call('context', [], valueIn), 'good');
-  t.same(await failover.callAll('context', [], valueIn), ['good', 'hanging']);
-});
+void t.test(
+  'an endpoint that hangs does not make the slot of a healthy endpoint implausible',
+  async (t) => {
+    const slots = { onDisbelief: () => t.fail('believed') };
+    const hanging = at(1000, 'hanging', -3600);
+    const { failover } = await setup(t, [at(9000, 'good'), hanging], { slots, probeMs: 60_000 });
+    t.equal(await failover.call('context', [], valueIn), 'good');
+    t.same(await failover.callAll('context', [], valueIn), ['good', 'hanging']);
+  },
+);
 
 void t.test(
   'responses of an endpoint of another chain are ignored, and each endpoint is asked once for its genesis hash',
@@ -486,87 +492,93 @@ void t.test('a preferred endpoint that responds far more slowly is skipped', asy
   t.equal(await failover.call('m', [], text), 'second');
 });
 
-void t.test('one endpoint is never probed, several are only while they are used', async (t) => {
-  const probes = (calls: { method: string }[]) =>
-    calls.filter(({ method }) => method === 'getMultipleAccounts').length;
-  const alone = await setup(t, [() => 'x'], { probeMs: 10 });
-  for (let call = 0; call < 5; call += 1) {
-    await alone.failover.call('m', [], text);
-    await new Promise((resolve) => setTimeout(resolve, 12));
-  }
-  t.equal(probes(alone.servers[0]!.calls), 0);
+void t.test(
+  'a single endpoint is never probed; several endpoints are probed only while calls are made',
+  async (t) => {
+    const probes = (calls: { method: string }[]) =>
+      calls.filter(({ method }) => method === 'getMultipleAccounts').length;
+    const alone = await setup(t, [() => 'x'], { probeMs: 10 });
+    for (let call = 0; call < 5; call += 1) {
+      await alone.failover.call('m', [], text);
+      await new Promise((resolve) => setTimeout(resolve, 12));
+    }
+    t.equal(probes(alone.servers[0]!.calls), 0);
 
-  const two = await setup(t, [at(1, 'x'), at(1, 'x')], { probeMs: 10 });
-  await two.failover.call('m', [], text);
-  const probed = () => two.servers.map(({ calls }) => probes(calls));
-  while (probed().includes(0)) await new Promise(setImmediate);
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  t.same(probed(), [1, 1]);
-});
+    const two = await setup(t, [at(1, 'x'), at(1, 'x')], { probeMs: 10 });
+    await two.failover.call('m', [], text);
+    const probed = () => two.servers.map(({ calls }) => probes(calls));
+    while (probed().includes(0)) await new Promise(setImmediate);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    t.same(probed(), [1, 1]);
+  },
+);
 
-void t.test('requests to all endpoints are combined or fail with all reasons', async (t) => {
-  await t.test(
-    'a request to all endpoints uses the first response and lets the others finish',
-    async (t) => {
-      const { failover, counts } = await setup(t, [
-        () => HANDLED,
-        () => 'second',
-        (_, response) => answer(response, '', 500),
-      ]);
-      t.equal(await failover.callAny('m', [], text), 'second');
-      while (counts().includes(0)) await new Promise(setImmediate);
-      t.same(counts(), [1, 1, 1]);
-    },
-  );
-  await t.test('a request to all endpoints can collect all responses', async (t) => {
-    const { failover } = await setup(t, [
-      () => 'first',
-      (_, response) => answer(response, '', 500),
-      () => 'third',
-    ]);
-    t.same(await failover.callAll('m', [], text), ['first', 'third']);
-  });
-  await t.test(
-    'a request to all endpoints skips those that are down, unless all are',
-    async (t) => {
-      stopClock(t);
-      const { failover, servers, counts } = await setup(t, [
-        (_, response) => answer(response, '', 500),
-        () => 'second',
-      ]);
-      await failover.callAll('m', [], text);
-      await failover.callAll('m', [], text);
-      t.same(counts(), [1, 2]);
-      servers[1]!.behave((_, response) => answer(response, '', 500));
-      await failed(failover.callAll('m', [], text));
-      servers[0]!.behave(() => 'first');
-      t.equal(await failover.callAny('m', [], text), 'first');
-    },
-  );
-  await t.test('a request to all endpoints fails with each endpoint’s own reason', async (t) => {
-    const { failover, servers } = await setup(
-      t,
-      [(_, response) => answer(response, '', 500), () => HANDLED],
-      { timeoutMs: 2000 },
+void t.test(
+  'a request to all endpoints combines their responses or fails with all reasons',
+  async (t) => {
+    await t.test(
+      'a request to all endpoints uses the first response and lets the others finish',
+      async (t) => {
+        const { failover, counts } = await setup(t, [
+          () => HANDLED,
+          () => 'second',
+          (_, response) => answer(response, '', 500),
+        ]);
+        t.equal(await failover.callAny('m', [], text), 'second');
+        while (counts().includes(0)) await new Promise(setImmediate);
+        t.same(counts(), [1, 1, 1]);
+      },
     );
-    const error = await failed(failover.callAny('m', [], text));
-    t.same(
-      error.failures.map(({ endpoint, fault }) => [endpoint, fault]),
-      [
-        [servers[0]!.url, 'http'],
-        [servers[1]!.url, 'timeout'],
-      ],
+    await t.test('a request to all endpoints can collect all responses', async (t) => {
+      const { failover } = await setup(t, [
+        () => 'first',
+        (_, response) => answer(response, '', 500),
+        () => 'third',
+      ]);
+      t.same(await failover.callAll('m', [], text), ['first', 'third']);
+    });
+    await t.test(
+      'a request to all endpoints skips those that are down, unless all are',
+      async (t) => {
+        stopClock(t);
+        const { failover, servers, counts } = await setup(t, [
+          (_, response) => answer(response, '', 500),
+          () => 'second',
+        ]);
+        await failover.callAll('m', [], text);
+        await failover.callAll('m', [], text);
+        t.same(counts(), [1, 2]);
+        servers[1]!.behave((_, response) => answer(response, '', 500));
+        await failed(failover.callAll('m', [], text));
+        servers[0]!.behave(() => 'first');
+        t.equal(await failover.callAny('m', [], text), 'first');
+      },
     );
-  });
-  await t.test('a request to all endpoints fails with a refusal when there is one', async (t) => {
-    const { failover } = await setup(t, [
-      (_, response) => answer(response, '', 500),
-      () => rpcError(-32602, 'Invalid param'),
-    ]);
-    await t.rejects(failover.callAny('m', [], text), RpcError);
-    await t.rejects(failover.callAll('m', [], text), RpcError);
-  });
-});
+    await t.test('a request to all endpoints fails with each endpoint’s own reason', async (t) => {
+      const { failover, servers } = await setup(
+        t,
+        [(_, response) => answer(response, '', 500), () => HANDLED],
+        { timeoutMs: 2000 },
+      );
+      const error = await failed(failover.callAny('m', [], text));
+      t.same(
+        error.failures.map(({ endpoint, fault }) => [endpoint, fault]),
+        [
+          [servers[0]!.url, 'http'],
+          [servers[1]!.url, 'timeout'],
+        ],
+      );
+    });
+    await t.test('a request to all endpoints fails with a refusal when there is one', async (t) => {
+      const { failover } = await setup(t, [
+        (_, response) => answer(response, '', 500),
+        () => rpcError(-32602, 'Invalid param'),
+      ]);
+      await t.rejects(failover.callAny('m', [], text), RpcError);
+      await t.rejects(failover.callAll('m', [], text), RpcError);
+    });
+  },
+);
 
 void t.test(
   'a connection that the server closed between two requests is opened again, once',
@@ -599,7 +611,7 @@ void t.test('closing ends requests that are under way or waiting', async (t) => 
   for (const call of calls) t.equal((await call).failures[0]?.fault, 'unreachable');
 });
 
-void t.test('an error in the parser of a response is thrown as it is', async (t) => {
+void t.test('an exception in the caller’s response parser is rethrown unchanged', async (t) => {
   const { failover } = await setup(t, [() => 'x', () => 'y']);
   const bug = (): never => {
     throw new TypeError('a bug');
@@ -617,7 +629,7 @@ void t.test('a malformed URL is refused at the start', (t) => {
   t.end();
 });
 
-void t.test('a request is not sent after its deadline', async (t) => {
+void t.test('a call whose deadline has passed sends no request', async (t) => {
   stopClock(t);
   const { failover, counts } = await setup(t, [
     (_, response) => answer(response, '', 429, { 'retry-after': '1' }),

@@ -22,13 +22,16 @@ const silent = { slot: 0n, receivedAt: -Infinity };
 const confirmed = { slot: 7n, err: null, commitment: 'confirmed' } as const;
 const processed = { ...confirmed, commitment: 'processed' } as const;
 
-void t.test('a young transaction is polled often, an old one every second', (t) => {
-  t.notOk(shouldPoll(sent, silent, 100));
-  t.ok(shouldPoll(sent, silent, 150));
-  t.notOk(shouldPoll({ ...sent, polledAt: 10_000 }, silent, 10_900));
-  t.ok(shouldPoll({ ...sent, polledAt: 10_000 }, silent, 11_000));
-  t.end();
-});
+void t.test(
+  'a recently sent transaction is polled often, an older transaction every second',
+  (t) => {
+    t.notOk(shouldPoll(sent, silent, 100));
+    t.ok(shouldPoll(sent, silent, 150));
+    t.notOk(shouldPoll({ ...sent, polledAt: 10_000 }, silent, 10_900));
+    t.ok(shouldPoll({ ...sent, polledAt: 10_000 }, silent, 11_000));
+    t.end();
+  },
+);
 
 void t.test(
   'while a stream reports what lands, an unseen transaction is polled every two seconds',
@@ -40,7 +43,7 @@ void t.test(
   },
 );
 
-void t.test('a landed transaction is polled once it is rooted, and rarely before', (t) => {
+void t.test('a landed transaction is polled rarely until its slot is rooted, then at once', (t) => {
   for (const landed of [
     { ...sent, slot: 7n, polledAt: 10_000 },
     { ...sent, slot: 7n, status: confirmed, polledAt: 10_000 },
@@ -110,7 +113,7 @@ void t.test('a transaction that a fork drops is sent again at once', (t) => {
   t.end();
 });
 
-void t.test('a notified landing that no poll confirms is forgotten', (t) => {
+void t.test('a landing reported by the stream that no poll confirms is forgotten', (t) => {
   const one = { ...sent, slot: 7n, sentAt: 10_000, polledAt: 10_500 };
   rules.see(one, null, 6n);
   t.equal(one.slot, null);
@@ -129,20 +132,23 @@ void t.test('a transaction with a doubted failure counts as unseen', (t) => {
   t.end();
 });
 
-void t.test('a success counts once confirmed, a failure once final', (t) => {
-  const [failing, final] = [{ err: 'any' }, { commitment: 'finalized' }] as const;
-  for (const [status, outcome] of [
-    [null, undefined],
-    [processed, undefined],
-    [confirmed, 'landed'],
-    [{ ...confirmed, ...final }, 'landed'],
-    [{ ...processed, ...failing }, undefined],
-    [{ ...confirmed, ...failing }, undefined],
-    [{ ...confirmed, ...failing, ...final }, 'failed'],
-  ] as const)
-    t.equal(rules.outcomeOf(status), outcome);
-  t.end();
-});
+void t.test(
+  'a successful status counts when confirmed, a failed status only when finalized',
+  (t) => {
+    const [failing, final] = [{ err: 'any' }, { commitment: 'finalized' }] as const;
+    for (const [status, outcome] of [
+      [null, undefined],
+      [processed, undefined],
+      [confirmed, 'landed'],
+      [{ ...confirmed, ...final }, 'landed'],
+      [{ ...processed, ...failing }, undefined],
+      [{ ...confirmed, ...failing }, undefined],
+      [{ ...confirmed, ...failing, ...final }, 'failed'],
+    ] as const)
+      t.equal(rules.outcomeOf(status), outcome);
+    t.end();
+  },
+);
 
 void t.test(
   'statuses of many transactions are read in as few requests as an endpoint allows',

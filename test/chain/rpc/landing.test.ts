@@ -126,7 +126,7 @@ void t.test(
 );
 
 void t.test(
-  'an endpoint that fails, is rate limited or lacks the history proves nothing',
+  'an endpoint that fails, is rate limited or lacks history does not prove that a transaction is dead',
   async (t) => {
     const cases: [string, Node][] = [
       ['down', fails('down')],
@@ -151,7 +151,7 @@ void t.test(
 );
 
 void t.test(
-  'a single endpoint’s answer is enough, without a check how far its history reaches',
+  'with one configured endpoint its answer decides, without a check how far its history reaches',
   async (t) => {
     const { rpc, servers } = await setup(t, [node({ getFirstAvailableBlock: 8000 })]);
     const [[, landing] = []] = await judgeLandings(rpc, [sought]);
@@ -201,16 +201,19 @@ void t.test(
   },
 );
 
-void t.test('a blockhash without a slot is judged from a known slot instead', async (t) => {
-  const { rpc } = await setup(t, [node(), node({ getFirstAvailableBlock: 4400 })]);
-  const recent = { ...sought, lifetime: { ...lifetime, slot: 0n } };
-  const old = { ...recent, signature: 'b', since: 700n };
-  t.match((await judgeLandings(rpc, [recent])).get(recent), { verdict: 'dead' }, 'half an hour');
-  t.match((await judgeLandings(rpc, [old])).get(old), { verdict: 'unknown', isProven: false });
-});
+void t.test(
+  'for a blockhash without a slot, histories must reach back to a given slot or for half an hour',
+  async (t) => {
+    const { rpc } = await setup(t, [node(), node({ getFirstAvailableBlock: 4400 })]);
+    const recent = { ...sought, lifetime: { ...lifetime, slot: 0n } };
+    const old = { ...recent, signature: 'b', since: 700n };
+    t.match((await judgeLandings(rpc, [recent])).get(recent), { verdict: 'dead' }, 'half an hour');
+    t.match((await judgeLandings(rpc, [old])).get(old), { verdict: 'unknown', isProven: false });
+  },
+);
 
 void t.test(
-  'a refund reference that another transaction uses is judged without that transaction',
+  'a search by refund reference ignores the given known transactions with that reference',
   async (t) => {
     const listing = (...listed: object[]) => node({ getSignaturesForAddress: listed });
     const known = listing(entry('known'), entry('failed', 'x'));
@@ -222,7 +225,7 @@ void t.test(
 );
 
 void t.test(
-  'a refund reference without a blockhash is judged by histories that reach back to its age',
+  'a refund without a stored blockhash is dead only if histories reach back to its creation',
   async (t) => {
     const lacks = async (behaviours: Behaviour[], ageSeconds = 600) => {
       const { rpc } = await setup(t, behaviours);

@@ -6,23 +6,26 @@ import type { Rpc } from '../../../src/chain/rpc/rpc.ts';
 import { createLog } from '../../../src/log.ts';
 import { startRpcServer } from '../../fixtures/rpc-server.ts';
 
-void t.test('the client’s own calls do not wait while calls through the wrapper do', async (t) => {
-  const server = await startRpcServer(() => 7);
-  const log = createLog('test', { level: 'silent', pretty: false, stream: 'stderr' });
-  const rate = 4;
-  const rpc = createRpc({ urls: [server.url], requestsPerSecond: rate, timeoutMs: 60_000, log });
-  t.teardown(async () => {
-    await rpc.close();
-    server.close();
-  });
-  const others = leavingRoom(rpc, () => rate);
-  const calls = Array.from({ length: 7 }, () => others.getSlot());
-  await Promise.race(calls);
-  t.equal(rpc.readDelay(), 0, 'three have taken their turn, four wait');
-  t.equal(await rpc.getSlot(), 7n);
-  t.same(await Promise.all(calls), Array(7).fill(7n), 'all get theirs');
-  t.equal(others.endpoints(), rpc.endpoints());
-});
+void t.test(
+  'calls through the leaving-room wrapper wait at the rate limit, direct calls of the client do not',
+  async (t) => {
+    const server = await startRpcServer(() => 7);
+    const log = createLog('test', { level: 'silent', pretty: false, stream: 'stderr' });
+    const rate = 4;
+    const rpc = createRpc({ urls: [server.url], requestsPerSecond: rate, timeoutMs: 60_000, log });
+    t.teardown(async () => {
+      await rpc.close();
+      server.close();
+    });
+    const others = leavingRoom(rpc, () => rate);
+    const calls = Array.from({ length: 7 }, () => others.getSlot());
+    await Promise.race(calls);
+    t.equal(rpc.readDelay(), 0, 'three have taken their turn, four wait');
+    t.equal(await rpc.getSlot(), 7n);
+    t.same(await Promise.all(calls), Array(7).fill(7n), 'all get theirs');
+    t.equal(others.endpoints(), rpc.endpoints());
+  },
+);
 
 void t.test('an unlimited rate queues nothing, and a rate of 1 leaves no reserve', async (t) => {
   const asked: number[] = [];

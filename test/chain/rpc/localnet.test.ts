@@ -333,7 +333,7 @@ void t.test(
   },
 );
 
-void t.test('the compute limit made from a simulation suffices for the payment', async (t) => {
+void t.test('the compute limit derived from a simulation suffices for the payment', async (t) => {
   const { rpc, programId, publish, subscriber, sign, collect } = await setup(t);
   const { parties } = await subscriber(await publish(1n));
   const { bytes } = await sign(parties, { computeUnits: 1_400_000 });
@@ -507,7 +507,7 @@ void t.test(
       },
     );
     await t.test(
-      'a treasury that the plan does not name and a merchant without an account are refused as keeper failures',
+      'a treasury outside the plan, or a merchant without token account, counts as a keeper failure',
       async (t) => {
         const { parties } = await subscriber(plan);
         const stranger = generateKeypair().address;
@@ -612,7 +612,7 @@ void t.test(
 );
 
 void t.test(
-  'heights, slots, clock, balances, rent and fees equal those of the chain',
+  'the client reads block heights, slots, clock, balances, rent and fees from the local chain',
   async (t) => {
     const { rpc, keeper } = await setup(t);
     const { blockhash, lastValidBlockHeight, blockHeight } = await rpc.getLatestBlockhash();

@@ -80,7 +80,7 @@ const isFault = (run: () => unknown) => {
   }
 };
 
-void t.test('any response is either read or counted as the endpoint’s fault', async (t) => {
+void t.test('random responses are either parsed or thrown as an endpoint failure', async (t) => {
   for (const [name, read] of Object.entries(readers)) {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 3 }), (value) => isFault(() => read(value))),
@@ -128,7 +128,7 @@ void t.test(
   },
 );
 
-void t.test('a status has its commitment, also when a node leaves it out', async (t) => {
+void t.test('a status gets a commitment even if the node omits confirmationStatus', async (t) => {
   const commitmentOf = (status: Record<string, unknown>) =>
     responses.statuses([{ slot: 1, err: null, ...status }], 1)[0]?.commitment;
   for (const commitment of ['processed', 'confirmed', 'finalized'])
@@ -148,7 +148,7 @@ void t.test('a status has its commitment, also when a node leaves it out', async
   t.throws(() => commitmentOf({ confirmationStatus: null }), { fault: 'malformed', message: /./ });
 });
 
-void t.test('a transaction without its error is malformed, not successful', async (t) => {
+void t.test('a transaction without an `err` field is malformed, not successful', async (t) => {
   const status = { slot: 1, confirmations: null, confirmationStatus: 'finalized' };
   const info = { signature: 's', slot: 1, blockTime: null };
   const meta = { fee: 5000, innerInstructions: [] };
@@ -160,7 +160,7 @@ void t.test('a transaction without its error is malformed, not successful', asyn
   t.equal(responses.statuses([{ ...status, err: null }], 1)[0]?.err, null);
 });
 
-void t.test('a transaction that succeeded has its inner instructions', async (t) => {
+void t.test('a successful transaction without inner instructions data is malformed', async (t) => {
   for (const innerInstructions of [null, undefined])
     t.throws(
       () =>
@@ -173,7 +173,7 @@ void t.test('a transaction that succeeded has its inner instructions', async (t)
 });
 
 void t.test(
-  'a transaction is resolved: its own keys first, then the writable ones of lookup tables, then the others',
+  'account keys are ordered: static keys, then writable keys of lookup tables, then read-only keys',
   async (t) => {
     const found = responses.confirmedTransaction(transaction());
     t.match(found, {

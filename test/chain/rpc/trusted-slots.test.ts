@@ -31,7 +31,7 @@ function setup() {
 const [one, other, third] = [{}, {}, {}];
 
 void t.test(
-  'one endpoint’s first slot is believed, later ones as far as elapsed time explains them',
+  'with one endpoint, its first slot is trusted, and later slots if the elapsed time explains them',
   async (t) => {
     const { believes, reported, pass } = setup();
     t.equal(believes(one, 5000), true);
@@ -49,7 +49,7 @@ void t.test(
 );
 
 void t.test(
-  'an endpoint’s slot is compared with another endpoint’s, not with its own last one',
+  'an endpoint’s slot is compared with the slots of other endpoints, not with its own last slot',
   async (t) => {
     const { believes, report, pass } = setup();
     report(one, 5000);
@@ -63,7 +63,7 @@ void t.test(
 );
 
 void t.test(
-  'two endpoints that agree are believed, whatever one of them reported before',
+  'two endpoints that agree on a slot are trusted, whatever either of them reported before',
   async (t) => {
     const { believes, report } = setup();
     report(one, 5000);
@@ -84,7 +84,7 @@ void t.test('an endpoint that hung or catches up is recognised by its old clock'
   t.equal(believes(other, 1_000_000), false);
 });
 
-void t.test('a response without a context is not judged', async (t) => {
+void t.test('a response without a context slot is not checked', async (t) => {
   const { trusted, report } = setup();
   report(one, 5);
   for (const result of [null, 5, 'x', {}, { context: null }, { context: { slot: 'x' } }])

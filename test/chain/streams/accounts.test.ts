@@ -79,7 +79,7 @@ const subscribed = (node: Node, method = 'accountSubscribe') =>
   node.requests.filter((request) => request.method === method).map(({ params }) => params[0]);
 
 void t.test(
-  'each change is reported with address and slot, a closed account as an empty one of the System program',
+  'each change is reported with address and slot; a closed account is empty and owned by System',
   async (t) => {
     const node = await startAccountsNode(t);
     const { follower, notifications } = follow(t, node);

@@ -121,14 +121,14 @@ void t.test('a node that was unreachable is connected to again', async (t) => {
   t.equal(again.sockets.length, 1);
 });
 
-void t.test('the next URL is tried when one does not work', async (t) => {
+void t.test('if a WebSocket URL does not work, the next URL is tried', async (t) => {
   const node = await startNode(t);
   const { gaps } = follow(t, ['ws://127.0.0.1:1', node.url]);
   await until(() => gaps() === 1);
   t.equal(node.sockets.length, 1);
 });
 
-void t.test('a silent connection is given up', async (t) => {
+void t.test('a connection without any message is closed and replaced', async (t) => {
   const node = await startNode(t);
   const { gaps } = follow(t, [node.url], { silenceMs });
   await until(() => gaps() === 1);
@@ -139,18 +139,25 @@ void t.test('a silent connection is given up', async (t) => {
   await until(() => gaps() === 2);
 });
 
-void t.test('a node that accepts a connection and never responds is left', async (t) => {
-  const open = createTcpServer(() => undefined);
-  open.listen(0, '127.0.0.1');
-  await once(open, 'listening');
-  const node = await startNode(t);
-  const { gaps } = follow(t, [`ws://127.0.0.1:${(open.address() as AddressInfo).port}`, node.url], {
-    silenceMs,
-  });
-  t.teardown(() => open.close());
-  await until(() => gaps() === 1);
-  t.equal(node.sockets.length, 1);
-});
+void t.test(
+  'a node that accepts a connection but never responds is replaced by the next node',
+  async (t) => {
+    const open = createTcpServer(() => undefined);
+    open.listen(0, '127.0.0.1');
+    await once(open, 'listening');
+    const node = await startNode(t);
+    const { gaps } = follow(
+      t,
+      [`ws://127.0.0.1:${(open.address() as AddressInfo).port}`, node.url],
+      {
+        silenceMs,
+      },
+    );
+    t.teardown(() => open.close());
+    await until(() => gaps() === 1);
+    t.equal(node.sockets.length, 1);
+  },
+);
 
 void t.test(
   'an abandoned connection is closed even if the other side never closes it',
@@ -212,24 +219,27 @@ void t.test('a refused subscription is requested again, and the others stay', as
   t.equal(node.sockets.length, 1);
 });
 
-void t.test('without slots the pongs keep a connection open', async (t) => {
-  const node = await startNode(t);
-  node.onRequest((socket, { id, method }) => {
-    const outcome =
-      method === 'slotSubscribe'
-        ? { error: { code: -32601, message: 'no' } }
-        : { result: SUBSCRIBED[method] };
-    socket.send(JSON.stringify({ jsonrpc: '2.0', id, ...outcome }));
-  });
-  const { gaps, notifications } = follow(t, [node.url], { silenceMs });
-  await until(() => gaps() === 1);
-  await new Promise((resolve) => setTimeout(resolve, 1.5 * silenceMs));
-  node.account(generateKeypair().address, 8);
-  await until(() => notifications.length === 1);
-  t.equal(node.sockets.length, 1);
-});
+void t.test(
+  'a connection without slot notifications stays open while the node answers pings',
+  async (t) => {
+    const node = await startNode(t);
+    node.onRequest((socket, { id, method }) => {
+      const outcome =
+        method === 'slotSubscribe'
+          ? { error: { code: -32601, message: 'no' } }
+          : { result: SUBSCRIBED[method] };
+      socket.send(JSON.stringify({ jsonrpc: '2.0', id, ...outcome }));
+    });
+    const { gaps, notifications } = follow(t, [node.url], { silenceMs });
+    await until(() => gaps() === 1);
+    await new Promise((resolve) => setTimeout(resolve, 1.5 * silenceMs));
+    node.account(generateKeypair().address, 8);
+    await until(() => notifications.length === 1);
+    t.equal(node.sockets.length, 1);
+  },
+);
 
-void t.test('each list of filters has its own subscription', async (t) => {
+void t.test('the stream opens one subscription for each list of filters', async (t) => {
   const node = await startNode(t);
   let last = 0;
   node.onRequest((socket, { id }) =>
@@ -316,13 +326,13 @@ void t.test('after closing the stream reports nothing and does not reconnect', a
   t.equal(away.follower.connected(), false, 'also while it is trying to connect');
 });
 
-void t.test('the WebSocket URL of an RPC URL is the one that Solana’s clients use', (t) => {
+void t.test('the WebSocket URL is derived from the RPC URL as Solana’s clients do', (t) => {
   t.equal(websocketUrl('http://127.0.0.1:8899'), 'ws://127.0.0.1:8900/');
   t.equal(websocketUrl('https://rpc.example.com/?api-key=x'), 'wss://rpc.example.com/?api-key=x');
   t.end();
 });
 
-void t.test('a bad URL is refused at the start', (t) => {
+void t.test('a malformed stream URL is refused at startup', (t) => {
   const start = (urls: string[]) => () =>
     followProgram({
       urls,

@@ -53,7 +53,7 @@ const terms = (version: TransactionVersion, reference = 'a', priorityFee = 360n)
   budget: { computeUnits: 120_000, loadedDataBytes: 1_000_000, priorityFee },
 });
 
-void t.test('the blockhash is read from the bytes of each version', async (t) => {
+void t.test('the blockhash is read from the bytes of transactions of every version', async (t) => {
   for (const version of ['legacy', 1] as const) {
     const { bytes } = signPayments(keeper, transfersOf(collectionOf(0, 0)), terms(version));
     t.equal(blockhashOf(bytes), blockhash);
@@ -100,24 +100,27 @@ void t.test(
   },
 );
 
-void t.test('only the keeper signs a payment, and its reference is public only as a hash', (t) => {
-  for (const version of ['legacy', 1] as const) {
-    const signed = (reference: string) =>
-      signPayments(keeper, transfersOf(collectionOf(0, 0)), terms(version, reference));
-    const one = signed('a subscription id');
-    t.equal(signed('a subscription id').signature, one.signature);
-    t.not(signed('another').signature, one.signature);
-    const { message } = VersionedTransaction.deserialize(one.bytes);
-    t.equal(message.header.numRequiredSignatures, 1);
-    const memo = Buffer.from(message.compiledInstructions.at(-1)!.data).toString();
-    t.match(memo, /^billing [0-9a-f]{32}$/);
-    t.notMatch(Buffer.from(one.bytes).toString('latin1'), /subscription id/);
-  }
-  const legacy = signPayments(keeper, transfersOf(collectionOf(0, 0)), terms('legacy'));
-  t.equal(Transaction.from(legacy.bytes).verifySignatures(), true);
-  t.doesNotThrow(() => VersionedMessage.deserialize(legacy.bytes.subarray(65)));
-  t.end();
-});
+void t.test(
+  'only the keeper signs a payment, and the memo shows the payment’s reference only as a hash',
+  (t) => {
+    for (const version of ['legacy', 1] as const) {
+      const signed = (reference: string) =>
+        signPayments(keeper, transfersOf(collectionOf(0, 0)), terms(version, reference));
+      const one = signed('a subscription id');
+      t.equal(signed('a subscription id').signature, one.signature);
+      t.not(signed('another').signature, one.signature);
+      const { message } = VersionedTransaction.deserialize(one.bytes);
+      t.equal(message.header.numRequiredSignatures, 1);
+      const memo = Buffer.from(message.compiledInstructions.at(-1)!.data).toString();
+      t.match(memo, /^billing [0-9a-f]{32}$/);
+      t.notMatch(Buffer.from(one.bytes).toString('latin1'), /subscription id/);
+    }
+    const legacy = signPayments(keeper, transfersOf(collectionOf(0, 0)), terms('legacy'));
+    t.equal(Transaction.from(legacy.bytes).verifySignatures(), true);
+    t.doesNotThrow(() => VersionedMessage.deserialize(legacy.bytes.subarray(65)));
+    t.end();
+  },
+);
 
 void t.test('the fee of a transaction is read from its bytes', (t) => {
   const fee = (version: TransactionVersion) =>
@@ -149,7 +152,7 @@ const packed = (
   );
 
 void t.test(
-  'random payments are each in one transaction within its limits, and an error names its own payment',
+  'each random payment is in exactly one transaction within limits, and an error names the right payment',
   (t) => {
     fc.assert(
       fc.property(
@@ -210,25 +213,28 @@ void t.test(
   },
 );
 
-void t.test('ten payments fill a transaction of version 1, two or three a legacy one', (t) => {
-  const sizes = (version: TransactionVersion, planOf: (index: number) => number) =>
-    packed(
-      version,
-      Array.from({ length: 20 }, (_, index) => ({
-        plan: planOf(index),
-        fee: 5n,
-        units: 36_000,
-        needsOwnTransaction: false,
-      })),
-    ).map(({ length }) => length);
-  t.same(
-    sizes(1, () => 0),
-    [10, 10],
-  );
-  t.same(
-    sizes(1, (index) => index),
-    [10, 10],
-  );
-  t.same(new Set(sizes('legacy', () => 0)), new Set([2]));
-  t.end();
-});
+void t.test(
+  'ten payments fill a version 1 transaction, two or three payments fill a legacy transaction',
+  (t) => {
+    const sizes = (version: TransactionVersion, planOf: (index: number) => number) =>
+      packed(
+        version,
+        Array.from({ length: 20 }, (_, index) => ({
+          plan: planOf(index),
+          fee: 5n,
+          units: 36_000,
+          needsOwnTransaction: false,
+        })),
+      ).map(({ length }) => length);
+    t.same(
+      sizes(1, () => 0),
+      [10, 10],
+    );
+    t.same(
+      sizes(1, (index) => index),
+      [10, 10],
+    );
+    t.same(new Set(sizes('legacy', () => 0)), new Set([2]));
+    t.end();
+  },
+);

@@ -85,7 +85,7 @@ function rightsIn(feePayer: string, instructions: readonly TransactionInstructio
 }
 
 void t.test(
-  'web3.js decodes the same instructions, rights, fee and limits from a version 1 message',
+  'web3.js decodes a version 1 message to the same instructions, account rights, fee and limits',
   (t) => {
     fc.assert(
       fc.property(transaction, ({ feePayer, instructions, budget }) => {
@@ -156,19 +156,22 @@ const hello = (...signers: string[]) =>
     data: Buffer.from('hello'),
   });
 
-void t.test('a signed version 1 transaction ends with its signature, which is its id', (t) => {
-  const keeper = generateKeypair();
-  const { bytes, signature } = signTransactionV1(keeper, [hello()], blockhash, budget);
-  const decoded = getTransactionDecoder().decode(bytes);
-  t.equal(bs58.encode(decoded.signatures[keeper.address as never] as Uint8Array), signature);
-  t.equal(Buffer.from(getTransactionEncoder().encode(decoded)).compare(bytes), 0);
-  t.equal(signatureOf(bytes), signature);
-  t.equal(instructionCount(bytes), 1);
-  const { message, signatures } = VersionedTransaction.deserialize(bytes);
-  t.equal(bs58.encode(signatures[0]!), signature);
-  t.equal(message.staticAccountKeys[0]?.toBase58(), keeper.address);
-  t.end();
-});
+void t.test(
+  'a signed version 1 transaction ends with its signature, and the signature is the transaction’s id',
+  (t) => {
+    const keeper = generateKeypair();
+    const { bytes, signature } = signTransactionV1(keeper, [hello()], blockhash, budget);
+    const decoded = getTransactionDecoder().decode(bytes);
+    t.equal(bs58.encode(decoded.signatures[keeper.address as never] as Uint8Array), signature);
+    t.equal(Buffer.from(getTransactionEncoder().encode(decoded)).compare(bytes), 0);
+    t.equal(signatureOf(bytes), signature);
+    t.equal(instructionCount(bytes), 1);
+    const { message, signatures } = VersionedTransaction.deserialize(bytes);
+    t.equal(bs58.encode(signatures[0]!), signature);
+    t.equal(message.staticAccountKeys[0]?.toBase58(), keeper.address);
+    t.end();
+  },
+);
 
 void t.test('a value too large for its field and a second signer are refused', (t) => {
   const keeper = generateKeypair();

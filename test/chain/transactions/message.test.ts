@@ -77,7 +77,7 @@ void t.test('an unsigned transaction takes the signatures of its signers, in any
   t.end();
 });
 
-void t.test('a fee payer that is not an address is refused by name', (t) => {
+void t.test('a fee payer that is not an address is refused with an error that names it', (t) => {
   t.throws(() => compileMessage('y', [], blockhash), { name: 'TypeError', message: /"y"/ });
   t.end();
 });

@@ -95,7 +95,7 @@ void t.test('a merchant’s transaction publishes a plan at the returned address
 });
 
 void t.test(
-  'a plan with every optional term fits into a transaction, and so does its sunset',
+  'creating a plan with every optional term fits into one transaction, and so does its sunset',
   (t) => {
     const full = {
       ...planAccount,
@@ -206,17 +206,20 @@ void t.test('a transaction to subscribe fits the state of the wallet', async (t)
       t.end();
     },
   );
-  await t.test('a wallet agrees to the terms of the plan as it is on chain', (t) => {
-    const { data } = subscribe({ authority, approved: true })[0]!;
-    t.equal(data.readBigUInt64LE(1), 42n);
-    t.equal(data[9], plan.bump);
-    t.equal(bs58.encode(data.subarray(10, 42)), mint);
-    t.same(
-      [data.readBigUInt64LE(42), data.readBigUInt64LE(50), data.readBigInt64LE(58)],
-      [9_990_000n, 720n, 1_700_000_000n],
-    );
-    t.end();
-  });
+  await t.test(
+    'the transaction to subscribe contains the terms of the plan as read from the chain',
+    (t) => {
+      const { data } = subscribe({ authority, approved: true })[0]!;
+      t.equal(data.readBigUInt64LE(1), 42n);
+      t.equal(data[9], plan.bump);
+      t.equal(bs58.encode(data.subarray(10, 42)), mint);
+      t.same(
+        [data.readBigUInt64LE(42), data.readBigUInt64LE(50), data.readBigInt64LE(58)],
+        [9_990_000n, 720n, 1_700_000_000n],
+      );
+      t.end();
+    },
+  );
 });
 
 void t.test('only the subscriber pays and signs cancel, resume, close and approve', (t) => {
@@ -236,7 +239,7 @@ void t.test('only the subscriber pays and signs cancel, resume, close and approv
   t.end();
 });
 
-void t.test('rent goes back to the sponsor that paid it', (t) => {
+void t.test('closing a sponsored account returns the rent to the sponsor', (t) => {
   const sponsor = wallet();
   const close = read(wallets.closeTransaction(program, { ...parties, payer: sponsor }, blockhash));
   t.same(close.instructions[0]!.accounts.at(-1), sponsor);

@@ -20,7 +20,7 @@ void t.test('a memo instruction contains its text and needs no signer', async (t
 });
 
 void t.test(
-  'the limit of loaded data is instruction 4 of the compute budget program, as a u32',
+  'the limit of loaded account data is compute budget instruction 4 with a u32',
   async (t) => {
     const { programId, keys, data } = loadedDataLimit(0x01020304);
     t.equal(programId.toBase58(), COMPUTE_BUDGET_PROGRAM);

@@ -41,7 +41,7 @@ async function versionsOn(t: Test, setting: VersionSetting = 'auto') {
 }
 
 void t.test(
-  'without the feature account legacy transactions are signed, and it is read again after ten minutes',
+  'without the feature account, transactions are legacy; the account is read again after ten minutes',
   async (t) => {
     const { versions, clock, setV1 } = await versionsOn(t);
     await setV1(false);

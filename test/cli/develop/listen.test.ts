@@ -164,7 +164,7 @@ void t.test('listen forwards each event once and in order after a lost connectio
   t.notMatch(stderr, /\n\s+at /);
 });
 
-void t.test('listen forwards the events of a restart of serve once each', async (t) => {
+void t.test('after a restart of serve, listen forwards each event exactly once', async (t) => {
   const { env, happen, bodies } = await developer();
   const receiver = await startReceiver(t);
   const listening = start(t, ['listen', '--forward-to', receiver.url], env);
@@ -383,7 +383,7 @@ void t.test('listen ends when its output pipe is closed', async (t) => {
 });
 
 void t.test(
-  'wrong usage of listen and trigger: a clear line, the right exit code, no stack trace, and never the key',
+  'wrong usage of listen and trigger prints one clear line without stack trace or API key',
   async (t) => {
     const { env, merchant } = await developer();
     const listen = ['listen', '--forward-to', 'localhost:3000'];

@@ -131,23 +131,26 @@ async function answersTo(t: Test, input: string): Promise<string[]> {
   return (await out).trim().split('\n');
 }
 
-void t.test('mcp answers each call that it has read, also when stdin ends at once', async (t) => {
-  const call = { name: 'listApps', arguments: {} };
-  const initialize = {
-    protocolVersion: '2025-06-18',
-    capabilities: {},
-    clientInfo: { name: 'test', version: '1' },
-  };
-  const messages = [
-    { id: 1, method: 'initialize', params: initialize },
-    { method: 'notifications/initialized' },
-    { id: 2, method: 'tools/call', params: call },
-    { id: 3, method: 'tools/call', params: call },
-  ].map((message) => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
-  const answers = (await answersTo(t, messages.join(''))).slice(1);
-  t.same(answers.map((line) => (JSON.parse(line) as { id: number }).id).sort(), [2, 3]);
-  for (const line of answers) t.match(line, merchant.appId);
-});
+void t.test(
+  'mcp answers every call that it has read, even if stdin closes right after the call',
+  async (t) => {
+    const call = { name: 'listApps', arguments: {} };
+    const initialize = {
+      protocolVersion: '2025-06-18',
+      capabilities: {},
+      clientInfo: { name: 'test', version: '1' },
+    };
+    const messages = [
+      { id: 1, method: 'initialize', params: initialize },
+      { method: 'notifications/initialized' },
+      { id: 2, method: 'tools/call', params: call },
+      { id: 3, method: 'tools/call', params: call },
+    ].map((message) => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+    const answers = (await answersTo(t, messages.join(''))).slice(1);
+    t.same(answers.map((line) => (JSON.parse(line) as { id: number }).id).sort(), [2, 3]);
+    for (const line of answers) t.match(line, merchant.appId);
+  },
+);
 
 void t.test(
   'mcp answers a line that is not a message, and accepts null for omitted params',
@@ -229,7 +232,7 @@ void t.test('mcp answers each line that violates the message schema with an erro
     t.match(JSON.parse(answers[n] ?? 'null'), answer, JSON.stringify(messages[n]));
 });
 
-void t.test('mcp gives no secret to a model and labels texts as data', async (t) => {
+void t.test('mcp returns no secrets to a model and labels texts of users as data', async (t) => {
   const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
   const { call } = await connect(t, env, '--write');
   const { appId } = merchant;

@@ -83,7 +83,7 @@ void t.test('trigger names the fields of --data that the sample does not have', 
   t.notMatch((await trigger({ externalId: 'a', amountGross: '1' })).stderr, /has no/);
 });
 
-void t.test("a merchant's name cannot control the terminal", async (t) => {
+void t.test("control characters in a merchant's name do not reach the terminal", async (t) => {
   const served = await startServe(t);
   const { key, appId } = await served.merchant();
   // As it was stored before such names were refused.

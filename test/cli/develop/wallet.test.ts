@@ -77,7 +77,7 @@ void t.test('wallet balance shows SOL and USDC of a file or of an address', asyn
 });
 
 void t.test(
-  'a merchant signs in and publishes plans, by the chain and by the API, and a subscriber subscribes',
+  'with wallet commands a merchant signs in and publishes plans, and a subscriber subscribes',
   async (t) => {
     const merchant = await funded('merchant.json');
     const token = await signIn(merchant, 'merchant');

@@ -7,7 +7,7 @@ import { startTerminal } from '../../fixtures/terminal.ts';
 import { until } from '../../fixtures/webhooks.ts';
 
 void t.test(
-  'sandbox --once, ctrl-C in the middle of the scenario: one line, exit code 130, everything stopped',
+  'ctrl-C in the middle of sandbox --once prints one line, stops everything and exits with 130',
   async (t) => {
     const running = start(t, ['sandbox', '--once', '--subscribers', '8', '--periods', '40']);
     await running.line('period 1 of 40');
@@ -54,21 +54,24 @@ void t.test(
   },
 );
 
-void t.test('dev and sandbox, ctrl-C while initdb runs: one line and exit code 130', async (t) => {
-  for (const args of [['dev', '--dir', t.testdir()], ['sandbox']]) {
-    // A terminal sends SIGINT to the whole process group. startTerminal() is not used, because
-    // node-pty starts programs with this signal blocked, and so are the programs that they start.
-    const { child, ended } = start(t, args, {}, { leads: true });
-    const pid = child.pid ?? 0;
-    await until(() => runsBelow(pid, 'initdb'));
-    process.kill(-pid, 'SIGINT');
-    t.match(
-      await ended,
-      { code: 130, stdout: '', stderr: /^([^\n]*\.\.\.\n)?billing: Interrupted\.\n$/ },
-      args.join(' '),
-    );
-  }
-});
+void t.test(
+  'ctrl-C while dev or sandbox runs initdb prints one line and exits with 130',
+  async (t) => {
+    for (const args of [['dev', '--dir', t.testdir()], ['sandbox']]) {
+      // A terminal sends SIGINT to the whole process group. startTerminal() is not used, because
+      // node-pty starts programs with this signal blocked, and so are the programs that they start.
+      const { child, ended } = start(t, args, {}, { leads: true });
+      const pid = child.pid ?? 0;
+      await until(() => runsBelow(pid, 'initdb'));
+      process.kill(-pid, 'SIGINT');
+      t.match(
+        await ended,
+        { code: 130, stdout: '', stderr: /^([^\n]*\.\.\.\n)?billing: Interrupted\.\n$/ },
+        args.join(' '),
+      );
+    }
+  },
+);
 
 void t.test('sandbox on a terminal that is closed leaves no process', async (t) => {
   const terminal = startTerminal(t, ['sandbox', '--no-play']);

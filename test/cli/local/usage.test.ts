@@ -7,7 +7,7 @@ import t from 'tap';
 import { runShared } from '../../fixtures/command.ts';
 
 void t.test(
-  'wrong usage of sandbox and localnet: one clear line and exit code 2; a port in use, exit code 1',
+  'wrong usage of sandbox and localnet prints one line and exits with 2, a port in use exits with 1',
   async (t) => {
     const file = join(t.testdir({ file: '' }), 'file');
     const taken = createServer().listen(0, '127.0.0.1');

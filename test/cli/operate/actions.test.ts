@@ -26,7 +26,7 @@ interface Action {
 }
 
 void t.test(
-  'each changing command leaves one record; one that changed nothing leaves none',
+  'each command that changes data writes one action record, a command without an effect writes none',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const chain = await startTestChain(t);

@@ -63,7 +63,7 @@ void t.test(
   },
 );
 
-void t.test('wrong usage of collection names the fault', async (t) => {
+void t.test('wrong usage of `billing collection` prints what is wrong', async (t) => {
   const { sql, url } = await testDatabase(t);
   const { wallet } = await insertMerchant(sql);
   const env = { DATABASE_URL: url, SOLANA_CLUSTER: 'localnet' };

@@ -78,29 +78,32 @@ void t.test('serve and keeper refuse to start if Postgres could lose commits', a
   }
 });
 
-void t.test('configure explains a change’s effect on plans, and asks', async (t) => {
-  const { sql, url } = await testDatabase(t);
-  const [mint, keeper, treasury] = Array.from({ length: 3 }, () => generateKeypair().address);
-  const env = {
-    DATABASE_URL: url,
-    SOLANA_CLUSTER: 'localnet',
-    USDC_MINT: mint ?? '',
-    KEEPER_ADDRESS: keeper ?? '',
-    PLATFORM_TREASURY: treasury ?? '',
-  };
-  t.match(await runShared(['configure'], env), { code: 0, stdout: /^Recorded/ });
-  t.match(await runShared(['configure'], env), {
-    code: 0,
-    stdout: /already has this configuration/,
-  });
-  const merchant = await insertMerchant(sql);
-  await insertPlan(sql, merchant);
-  const next = { ...env, KEEPER_ADDRESS: generateKeypair().address };
-  t.match(await runShared(['configure'], next), {
-    code: 2,
-    stdout: /1 of 1 plans name none of these keepers/,
-    stderr: /Nothing was changed: without a terminal, add --yes/,
-  });
-  t.match(await runShared(['configure', '--yes'], next), { code: 0 });
-  t.match(await sql`select keepers from installation`, [{ keepers: [next.KEEPER_ADDRESS] }]);
-});
+void t.test(
+  'configure explains the effect of a change on plans and asks for confirmation',
+  async (t) => {
+    const { sql, url } = await testDatabase(t);
+    const [mint, keeper, treasury] = Array.from({ length: 3 }, () => generateKeypair().address);
+    const env = {
+      DATABASE_URL: url,
+      SOLANA_CLUSTER: 'localnet',
+      USDC_MINT: mint ?? '',
+      KEEPER_ADDRESS: keeper ?? '',
+      PLATFORM_TREASURY: treasury ?? '',
+    };
+    t.match(await runShared(['configure'], env), { code: 0, stdout: /^Recorded/ });
+    t.match(await runShared(['configure'], env), {
+      code: 0,
+      stdout: /already has this configuration/,
+    });
+    const merchant = await insertMerchant(sql);
+    await insertPlan(sql, merchant);
+    const next = { ...env, KEEPER_ADDRESS: generateKeypair().address };
+    t.match(await runShared(['configure'], next), {
+      code: 2,
+      stdout: /1 of 1 plans name none of these keepers/,
+      stderr: /Nothing was changed: without a terminal, add --yes/,
+    });
+    t.match(await runShared(['configure', '--yes'], next), { code: 0 });
+    t.match(await sql`select keepers from installation`, [{ keepers: [next.KEEPER_ADDRESS] }]);
+  },
+);

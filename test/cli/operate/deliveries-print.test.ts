@@ -52,7 +52,7 @@ void t.test(
 );
 
 void t.test(
-  'wrong usage of deliveries: one line with the right form, exit code 2, and no stack trace',
+  'wrong usage of deliveries prints one line with the right form and exits with code 2',
   async (t) => {
     const { env } = await withDeliveries(t, 1);
     const cases: [string[], number, RegExp][] = [
@@ -123,7 +123,7 @@ void t.test('deliveries into a closed stdout (| head) is not a failure', async (
 });
 
 void t.test(
-  'deliveries interrupted, or Postgres lost while it reads: one line and exit code 130 or 1',
+  'deliveries prints one line and exits with 130 when interrupted, with 1 when Postgres is lost',
   async (t) => {
     const { sql, env } = await withDeliveries(t, 1);
     const altering = await sql.reserve();

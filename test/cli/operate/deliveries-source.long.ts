@@ -81,7 +81,7 @@ async function withDeliveries(t: Test) {
 }
 
 void t.test(
-  'the deliveries screen in an outage of Postgres: rows stay, keys work, and updates resume afterwards',
+  'in an outage of Postgres the deliveries screen keeps its rows and keys, and updates resume afterwards',
   async (t) => {
     const { database, app } = await withDeliveries(t);
     const way = await startWay(t, database);

@@ -151,22 +151,22 @@ async function showsOne(
 }
 
 void t.test(
-  'the deliveries screen: list, filters and one delivery, at 80x24 and 200x50',
+  'the deliveries screen shows the list, filters and one delivery at 80x24 and 200x50',
   async (t) => {
     const stage = await scene(t);
     for (const size of [small, large]) {
       const name = `${size.columns}x${size.rows}`;
       await t.test(
-        `${name}: the list, and filters by status, type, app and time, one at a time and together`,
+        `at ${name} the deliveries list is filtered by status, type, app and time, alone and combined`,
         (t) => showsListAndFilters(t, stage, size),
       );
       await t.test(
-        `${name}: attempts with the headers that were sent, body and answer laid out; the secret nowhere`,
+        `at ${name} a delivery shows its attempts with sent headers, body and response, and no secret`,
         (t) => showsOne(t, stage, size),
       );
     }
     await t.test(
-      'a terminal that changes its size is filled again, down to one too small for anything',
+      'the deliveries screen is redrawn when the terminal is resized, even to a very small size',
       async (t) => {
         const terminal = openDeliveries(t, stage.database, [], large);
         await terminal.waitFor('?of=letters');
@@ -187,19 +187,22 @@ void t.test(
         t.match(await terminal.ended, { code: 0 });
       },
     );
-    await t.test('SIGHUP ends the screen as SIGTERM does, a closed terminal too', async (t) => {
-      for (const signal of ['SIGTERM', 'SIGHUP'] as const) {
-        const terminal = openDeliveries(t, stage.database);
-        await terminal.waitFor('1 of 8');
-        process.kill(terminal.pid, signal);
-        t.same(await terminal.ended, { code: 0, signal: 0 }, signal);
-        t.equal(terminal.buffer(), 'normal', 'the terminal is restored');
-      }
-      const closed = openDeliveries(t, stage.database);
-      await closed.waitFor('1 of 8');
-      closed.hangUp();
-      t.same(await closed.ended, { code: 0, signal: 0 });
-    });
+    await t.test(
+      'SIGHUP, SIGTERM and a closed terminal each end the deliveries screen',
+      async (t) => {
+        for (const signal of ['SIGTERM', 'SIGHUP'] as const) {
+          const terminal = openDeliveries(t, stage.database);
+          await terminal.waitFor('1 of 8');
+          process.kill(terminal.pid, signal);
+          t.same(await terminal.ended, { code: 0, signal: 0 }, signal);
+          t.equal(terminal.buffer(), 'normal', 'the terminal is restored');
+        }
+        const closed = openDeliveries(t, stage.database);
+        await closed.waitFor('1 of 8');
+        closed.hangUp();
+        t.same(await closed.ended, { code: 0, signal: 0 });
+      },
+    );
   },
 );
 

@@ -35,7 +35,7 @@ async function merchantWith(count: number, failed: number) {
 }
 
 void t.test(
-  'deliveries over the API: a table of the newest, JSON lines over all pages, filters',
+  'deliveries over the API prints a table of the newest or JSON lines of all pages, with filters',
   async (t) => {
     const { env, ids, merchant } = await merchantWith(130, 3);
     const shown = await runShared(['deliveries', '--limit', '2'], env);
@@ -123,7 +123,7 @@ void t.test(
 );
 
 void t.test(
-  'replay over the API by ids; wrong usage and deliveries of another merchant',
+  'replay over the API by ids refuses wrong usage and deliveries of another merchant',
   async (t) => {
     const { env, ids, replayed } = await merchantWith(2, 2);
     const other = await merchantWith(1, 1);
@@ -229,7 +229,7 @@ void t.test(
 );
 
 void t.test(
-  'without a key, a profile and DATABASE_URL: deliveries and replay name all three',
+  'without key, profile and DATABASE_URL, deliveries and replay name these three ways to connect',
   async (t) => {
     for (const args of [
       ['deliveries', '--limit', '3'],
@@ -247,9 +247,12 @@ void t.test(
   },
 );
 
-void t.test('login without a key and a terminal names what it takes', async (t) => {
-  const { code, stdout, stderr } = await run(t, ['login', '--api-url', served.url]);
-  t.match({ code, stdout }, { code: 2, stdout: '' });
-  t.match(stderr, /needs the API key: set BILLING_API_KEY, .*--api-key-file, .*a terminal/);
-  t.notMatch(stderr, 'log in with "billing login"');
-});
+void t.test(
+  'login without a key and without a terminal prints which inputs it accepts',
+  async (t) => {
+    const { code, stdout, stderr } = await run(t, ['login', '--api-url', served.url]);
+    t.match({ code, stdout }, { code: 2, stdout: '' });
+    t.match(stderr, /needs the API key: set BILLING_API_KEY, .*--api-key-file, .*a terminal/);
+    t.notMatch(stderr, 'log in with "billing login"');
+  },
+);

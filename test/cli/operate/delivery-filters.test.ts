@@ -3,7 +3,7 @@ import { parseSelection } from '../../../src/cli/operate/delivery-filters.ts';
 
 const id = '01a1fd7a-183d-7a6e-8756-a417420d830b';
 
-void t.test('replay: ids or filters become a selection', async (t) => {
+void t.test('replay turns ids or filters into a selection of deliveries', async (t) => {
   t.match(parseSelection([id.toUpperCase(), id], {}), { ids: [id], appId: null, endpointId: null });
   t.same(
     parseSelection([], {
@@ -25,7 +25,7 @@ void t.test('replay: ids or filters become a selection', async (t) => {
   );
 });
 
-void t.test('replay: wrong filters name the right form, with exit code 2', async (t) => {
+void t.test('replay with a wrong filter prints the right form and exits with code 2', async (t) => {
   const wrong: [string[], Parameters<typeof parseSelection>[1], RegExp][] = [
     [[], {}, /--webhook <id>, or --app <id>/],
     [[], { status: 'failed' }, /--webhook <id>, or --app <id>/],

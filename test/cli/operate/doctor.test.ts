@@ -24,7 +24,7 @@ async function examine(env: Record<string, string>, ...flags: string[]) {
 const { sql, url } = await testDatabase(t);
 const env = await daemonEnv(t, url);
 
-void t.test('doctor: one line each, exit code 0, and nothing is written', async (t) => {
+void t.test('doctor prints one line per check, exits with code 0 and writes nothing', async (t) => {
   const shown = await runShared(['doctor'], env);
   t.equal(shown.code, 0, shown.stdout + shown.stderr);
   for (const line of [
@@ -51,7 +51,7 @@ void t.test('doctor: one line each, exit code 0, and nothing is written', async 
   t.match(own, { code: 0, ok: true, todo: [] }, 'with the role of a daemon');
 });
 
-void t.test('doctor names what is missing in Postgres, with what to do', async (t) => {
+void t.test('doctor names what is missing in Postgres and how to fix it', async (t) => {
   const [role] = await sql<[{ name: string }]>`select current_user || '_serve' as name`;
   await sql.unsafe(`revoke update (name) on plans from "${role.name}"`);
   await sql.unsafe(`revoke delete on app_logos from "${role.name}"`);

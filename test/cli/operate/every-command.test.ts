@@ -128,7 +128,7 @@ function isClear(
 }
 
 void t.test(
-  'wrong usage of a command: one line with the right form, exit code 2; an unknown id, exit code 1',
+  'wrong usage prints one line and exits with code 2, an unknown id exits with code 1',
   async (t) => {
     const cases: [string[], number, RegExp][] = [
       [['keys'], 2, /Usage: billing keys/],
@@ -174,7 +174,7 @@ void t.test(
 for (const some of thirds) {
   const names = some.map((args) => args.slice(0, 2).join(' ')).join(', ');
   void t.test(
-    `Postgres lost during a command: one error line, exit code 1, and a progress line after a second: ${names}`,
+    `losing Postgres prints progress after a second, then one error line, exit code 1: ${names}`,
     async (t) => {
       const wire = await startProxy(t, Number(new URL(url).port));
       const behind = new URL(url);
@@ -242,7 +242,7 @@ void t.test(
 );
 
 void t.test(
-  'lists off a terminal: plain tables, one JSON value a line, no colour even when forced',
+  'lists printed to a pipe are plain tables or one JSON value per line, without colour',
   async (t) => {
     const table = await run(t, ['keys', 'list', merchant.wallet], { ...env, FORCE_COLOR: '1' });
     t.equal(table.code, 0);
@@ -292,7 +292,7 @@ void t.test(
 );
 
 void t.test(
-  'a pipe closed before the first line changes neither the work nor the exit code of a command',
+  'if its output pipe is closed early, a command still does its work and exits with the same code',
   async (t) => {
     const program = fileURLToPath(new URL('../../../bin/billing.js', import.meta.url));
     const { wallet, id } = await insertMerchant(sql);

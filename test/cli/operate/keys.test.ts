@@ -63,29 +63,32 @@ void t.test(
   },
 );
 
-void t.test('keys --json prints one object each; production keys carry their marker', async (t) => {
-  const merchant = await insertMerchant(sql);
-  const made = await runShared(['keys', 'create', merchant.id, '--json'], {
-    ...env,
-    BILLING_ENV: 'production',
-  });
-  const { id, key, prefix, ...rest } = JSON.parse(made.stdout) as Record<string, string>;
-  t.match(key, /^sk_live_/);
-  t.equal(prefix, key!.slice(0, 14));
-  t.same(rest, { merchantId: merchant.id, wallet: merchant.wallet });
-  t.notOk(made.stderr.includes(key!));
-  t.match(JSON.parse((await runShared(['keys', 'revoke', id!, '--json'], env)).stdout), {
-    id,
-    prefix,
-    revokedAt: String,
-  });
-  const listed = (await runShared(['keys', 'list', merchant.id, '--json'], env)).stdout;
-  t.match(JSON.parse(listed), { id, prefix, wallet: merchant.wallet, lastUsedAt: null });
-  t.match(await runShared(['keys', 'list', (await insertMerchant(sql)).id], env), {
-    code: 0,
-    stdout: 'There are no keys.',
-  });
-});
+void t.test(
+  'keys --json prints one JSON object per key, and production keys have the production prefix',
+  async (t) => {
+    const merchant = await insertMerchant(sql);
+    const made = await runShared(['keys', 'create', merchant.id, '--json'], {
+      ...env,
+      BILLING_ENV: 'production',
+    });
+    const { id, key, prefix, ...rest } = JSON.parse(made.stdout) as Record<string, string>;
+    t.match(key, /^sk_live_/);
+    t.equal(prefix, key!.slice(0, 14));
+    t.same(rest, { merchantId: merchant.id, wallet: merchant.wallet });
+    t.notOk(made.stderr.includes(key!));
+    t.match(JSON.parse((await runShared(['keys', 'revoke', id!, '--json'], env)).stdout), {
+      id,
+      prefix,
+      revokedAt: String,
+    });
+    const listed = (await runShared(['keys', 'list', merchant.id, '--json'], env)).stdout;
+    t.match(JSON.parse(listed), { id, prefix, wallet: merchant.wallet, lastUsedAt: null });
+    t.match(await runShared(['keys', 'list', (await insertMerchant(sql)).id], env), {
+      code: 0,
+      stdout: 'There are no keys.',
+    });
+  },
+);
 
 void t.test(
   'keys reseal re-encrypts secrets with the newest key, once; an undecipherable secret is listed and kept',

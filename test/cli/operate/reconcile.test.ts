@@ -18,7 +18,7 @@ function reconcilerOf({ sql, rpc, net, keeper }: Stage, other: Rpc = rpc) {
 const range = { since: new Date(0), until: new Date('2100-01-01') };
 
 void t.test(
-  'reconcile finds no difference in equal books, names wrong payments and records missing ones',
+  'reconcile reports no difference if books equal the chain, names wrong and records missing payments',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ periodHours: 24 });
@@ -132,7 +132,7 @@ void t.test(
 );
 
 void t.test(
-  'reconcile: a payment in flight is no difference, and only the given range is compared',
+  'reconcile compares only the given range and does not report a payment in flight as a difference',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
@@ -355,7 +355,7 @@ void t.test('reconcile counts the pulls of plans of another cell in one line', a
 });
 
 void t.test(
-  'after a restore --repair registers what keepers collected for, and lists live accounts never collected',
+  'after a restore, reconcile --repair registers collected accounts and lists other live accounts',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ periodHours: 24 });

@@ -18,7 +18,7 @@ import {
 import { finishDeliveries } from '../../fixtures/webhooks.ts';
 
 void t.test(
-  'status: all well, exit code 0 and one screen; past a limit, each named and exit code 1',
+  'status without a problem exits with code 0; it names each exceeded limit and exits with code 1',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const chain = await startTestChain(t);
@@ -107,7 +107,7 @@ void t.test(
 const staysAlive = (sql: Sql) => sql`update daemons set seen_at = now() + interval '1 hour'`;
 
 void t.test(
-  'status: a kind of daemon that does not run is a problem where there is work for it, or --require names it',
+  'status reports a stopped daemon as a problem if it has work or if --require names it',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const problems = async (...flags: string[]) => {
@@ -168,7 +168,7 @@ void t.test(
 );
 
 void t.test(
-  'status without Postgres shows the chain and the keeper’s SOL; a wrong configuration gives no status',
+  'status without Postgres shows the chain and the keeper’s SOL; with a wrong configuration it fails',
   async (t) => {
     const chain = await startTestChain(t);
     const keeper = generateKeypair().address;
@@ -203,47 +203,50 @@ void t.test(
   },
 );
 
-void t.test('status --nagios: one line, and the exit codes of a plugin', async (t) => {
-  const { url } = await testDatabase(t);
-  const chain = await startTestChain(t);
-  const keeper = generateKeypair().address;
-  chain.fund(keeper, { lamports: 1_500_000_000n });
-  chain.mineBlocks(3);
-  const env = {
-    DATABASE_URL: url,
-    ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
-    SOLANA_RPC_URL: chain.rpcUrl,
-    SOLANA_CLUSTER: 'localnet',
-    KEEPER_ADDRESS: keeper,
-  };
-  const plugin = (given: Record<string, string>, ...flags: string[]) =>
-    runShared(['status', '--nagios', ...flags], given);
-  t.match(await plugin(env), { code: 0, stdout: /^BILLING OK - [^\n]*$/ });
-  t.match(await plugin(env, '--min-sol', '2'), {
-    code: 1,
-    stdout: /^BILLING WARNING - the keeper has 1\.5 SOL[^\n]*$/,
-  });
-  t.match(await plugin({ DATABASE_URL: url }), {
-    code: 3,
-    stdout: /^BILLING UNKNOWN - chain not checked: SOLANA_RPC_URL is not set; [^\n]*$/,
-  });
-  t.match(await plugin({ ...env, DATABASE_URL: 'postgres://billing@127.0.0.1:1/ledger' }), {
-    code: 2,
-    stdout: /^BILLING CRITICAL - Postgres at 127\.0\.0\.1:1[^\n]*$/,
-  });
-  t.match(await plugin({}), {
-    code: 2,
-    stdout: /^BILLING CRITICAL - The configuration is invalid: DATABASE_URL is required[^\n]*$/,
-    stderr: /^$/,
-  });
-  t.match(await plugin({ DATABASE_URL: url, LOG_LEVEL: 'loud', BILLING_ENV: 'a|b' }), {
-    code: 2,
-    stdout: /^BILLING CRITICAL - (?=[^\n]*LOG_LEVEL must)(?=[^\n]*BILLING_ENV must)[^\n|]*$/,
-    stderr: /^$/,
-  });
-});
+void t.test(
+  'status --nagios prints one line and uses the exit codes of a Nagios plugin',
+  async (t) => {
+    const { url } = await testDatabase(t);
+    const chain = await startTestChain(t);
+    const keeper = generateKeypair().address;
+    chain.fund(keeper, { lamports: 1_500_000_000n });
+    chain.mineBlocks(3);
+    const env = {
+      DATABASE_URL: url,
+      ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
+      SOLANA_RPC_URL: chain.rpcUrl,
+      SOLANA_CLUSTER: 'localnet',
+      KEEPER_ADDRESS: keeper,
+    };
+    const plugin = (given: Record<string, string>, ...flags: string[]) =>
+      runShared(['status', '--nagios', ...flags], given);
+    t.match(await plugin(env), { code: 0, stdout: /^BILLING OK - [^\n]*$/ });
+    t.match(await plugin(env, '--min-sol', '2'), {
+      code: 1,
+      stdout: /^BILLING WARNING - the keeper has 1\.5 SOL[^\n]*$/,
+    });
+    t.match(await plugin({ DATABASE_URL: url }), {
+      code: 3,
+      stdout: /^BILLING UNKNOWN - chain not checked: SOLANA_RPC_URL is not set; [^\n]*$/,
+    });
+    t.match(await plugin({ ...env, DATABASE_URL: 'postgres://billing@127.0.0.1:1/ledger' }), {
+      code: 2,
+      stdout: /^BILLING CRITICAL - Postgres at 127\.0\.0\.1:1[^\n]*$/,
+    });
+    t.match(await plugin({}), {
+      code: 2,
+      stdout: /^BILLING CRITICAL - The configuration is invalid: DATABASE_URL is required[^\n]*$/,
+      stderr: /^$/,
+    });
+    t.match(await plugin({ DATABASE_URL: url, LOG_LEVEL: 'loud', BILLING_ENV: 'a|b' }), {
+      code: 2,
+      stdout: /^BILLING CRITICAL - (?=[^\n]*LOG_LEVEL must)(?=[^\n]*BILLING_ENV must)[^\n|]*$/,
+      stderr: /^$/,
+    });
+  },
+);
 
-void t.test('status: an RPC endpoint far behind the others is a problem', async (t) => {
+void t.test('status reports an RPC endpoint far behind the others as a problem', async (t) => {
   const { url } = await testDatabase(t);
   const chain = await startTestChain(t, { lagPort: 0, blockMs: 0 });
   const env = {
@@ -263,7 +266,7 @@ void t.test('status: an RPC endpoint far behind the others is a problem', async 
 });
 
 void t.test(
-  'status: parts without a check give the state "unchecked", and --require turns them into problems',
+  'status shows parts that it cannot check as "unchecked", which --require turns into problems',
   async (t) => {
     const { url } = await testDatabase(t);
     const env = { DATABASE_URL: url };

@@ -84,7 +84,7 @@ async function screen(t: Test, size = { columns: 80, rows: 24 }) {
 const cursorLine = (lines: string[]) => lines.find((line) => line.startsWith('>'));
 
 void t.test(
-  'new rows move neither the cursor off its row nor its row on the screen; a cursor at the top stays at the top',
+  'when rows arrive, the cursor stays on its row and its row stays in place, except at the top',
   async (t) => {
     const { report, shows, press, lines } = await screen(t);
     report({ rows: items(50, 1) });
@@ -114,7 +114,7 @@ void t.test('a list whose rows fit starts at its first row', async (t) => {
   t.equal(lines().filter((line) => / app \d/.test(line)).length, 5, 'none is scrolled away');
 });
 
-void t.test('scrolling asks for more before the end is reached', async (t) => {
+void t.test('scrolling requests more rows before the end of the list is reached', async (t) => {
   const { report, shows, press, wanted } = await screen(t);
   report({ rows: items(100, 1), more: true });
   await shows('1 of 100 or more');
@@ -127,7 +127,7 @@ void t.test('scrolling asks for more before the end is reached', async (t) => {
 });
 
 void t.test(
-  'text from names, addresses and servers stays in its place, and no line is wider than the terminal',
+  'foreign text stays inside its column, and no line is wider than the terminal',
   async (t) => {
     const evil = '\x1b[2J\x07\u202eevil\n\t東京🎉'.repeat(20);
     for (const columns of [20, 80, 130, 200]) {

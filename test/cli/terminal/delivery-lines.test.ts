@@ -10,7 +10,7 @@ const textOf = (item: WholeItem, width = 80) =>
     .join('\n');
 
 void t.test(
-  'a delivery’s lines: before the first attempt, while retried, ended, without its endpoint, replayed',
+  'a delivery is described before its first attempt, while retried, after its end and when replayed',
   async (t) => {
     t.match(
       textOf({ ...whole, attempts: 0, attemptLog: [] }),

@@ -57,7 +57,7 @@ void t.test('neither bytes nor text put a control character on the screen', asyn
   );
 });
 
-void t.test('JSON keeps its value and has no character that controls a terminal', (t) => {
+void t.test('escaped JSON has the same value and contains no terminal control character', (t) => {
   const value = { name: 'a\u009b31m\u202e\u{e0001}\u2028\u007f é 日本', n: 1 };
   const text = safeJson(JSON.stringify(value));
   t.same(JSON.parse(text), value);

@@ -64,7 +64,7 @@ for (const size of [
   { columns: 24, rows: 8 },
 ]) {
   void t.test(
-    `${size.columns}x${size.rows}: sums, money and webhooks, as many as fit, and no line too wide`,
+    `at ${size.columns}x${size.rows} the sandbox screen shows sums and the newest rows, no line too wide`,
     async (t) => {
       const commands: string[] = [];
       let stopped = 0;

@@ -17,7 +17,7 @@ void t.test('times are shown in UTC', async (t) => {
   ]);
 });
 
-void t.test('times are read as people type them', async (t) => {
+void t.test('times typed in common forms are parsed', async (t) => {
   const read = (text: string) => parseMoment(text, now)?.toISOString();
   t.equal(read('2026-11-20'), '2026-11-20T00:00:00.000Z');
   t.equal(read('2026-11-20 09:30'), '2026-11-20T09:30:00.000Z');

@@ -6,18 +6,21 @@ import { connect } from '../../../src/db/postgres/connect.ts';
 import { assertUsable } from '../../../src/db/postgres/readiness.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
 
-void t.test('a password is stored as Postgres itself would store it', async (t) => {
-  const { sql } = await testDatabase(t);
-  const role = `billing_scram_${randomBytes(4).toString('hex')}`;
-  await sql.unsafe(
-    `set password_encryption = 'scram-sha-256'; create role ${role} password 'a secret'`,
-  );
-  t.teardown(() => sql.unsafe(`drop role ${role}`));
-  const [row] = await sql<{ stored: string }[]>`
+void t.test(
+  'a role’s password is stored as the SCRAM verifier that Postgres would compute',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const role = `billing_scram_${randomBytes(4).toString('hex')}`;
+    await sql.unsafe(
+      `set password_encryption = 'scram-sha-256'; create role ${role} password 'a secret'`,
+    );
+    t.teardown(() => sql.unsafe(`drop role ${role}`));
+    const [row] = await sql<{ stored: string }[]>`
     select rolpassword as stored from pg_authid where rolname = ${role}`;
-  const salt = /^SCRAM-SHA-256\$4096:([^$]+)\$/.exec(row?.stored ?? '')?.[1] ?? '';
-  t.equal(scramVerifier('a secret', Buffer.from(salt, 'base64')), row?.stored);
-});
+    const salt = /^SCRAM-SHA-256\$4096:([^$]+)\$/.exec(row?.stored ?? '')?.[1] ?? '';
+    t.equal(scramVerifier('a secret', Buffer.from(salt, 'base64')), row?.stored);
+  },
+);
 
 /** An owner with roles of its own for the daemons, dropped when the test ends. */
 async function owner(t: Test) {
@@ -51,7 +54,7 @@ async function owner(t: Test) {
   return { sql, url, name, own, passwords, settings, as };
 }
 
-void t.test('commits of serve and keeper wait for the disk', async (t) => {
+void t.test('the roles of serve and keeper commit with synchronous_commit on', async (t) => {
   const { sql, url, name, own, passwords, settings, as } = await owner(t);
   await makeRoles(own, passwords);
   t.same(await settings(), [
@@ -83,10 +86,17 @@ void t.test('commits of serve and keeper wait for the disk', async (t) => {
   }
 });
 
-void t.test('remote_apply of the database or the server is not weakened', async (t) => {
-  const { sql, own, passwords, settings } = await owner(t);
-  const [database] = await sql<{ name: string }[]>`select quote_ident(current_database()) as name`;
-  await sql.unsafe(`alter database ${database?.name ?? ''} set synchronous_commit = remote_apply`);
-  await makeRoles(own, passwords);
-  t.same(await settings(), []);
-});
+void t.test(
+  'a synchronous_commit of remote_apply in the database or the server is kept for the roles',
+  async (t) => {
+    const { sql, own, passwords, settings } = await owner(t);
+    const [database] = await sql<
+      { name: string }[]
+    >`select quote_ident(current_database()) as name`;
+    await sql.unsafe(
+      `alter database ${database?.name ?? ''} set synchronous_commit = remote_apply`,
+    );
+    await makeRoles(own, passwords);
+    t.same(await settings(), []);
+  },
+);

@@ -14,7 +14,7 @@ const by = { who: 'tester', host: 'here' };
 
 for (const role of ['merchant', 'subscriber'] as const)
   void t.test(
-    `suspending a ${role} waits for what is being committed, and later attempts and registrations see it`,
+    `suspending a ${role} waits for running transactions; later attempts and registrations see it`,
     async (t) => {
       const { sql, url } = await testDatabase(t);
       const merchant = await insertMerchant(sql);

@@ -63,7 +63,7 @@ function ended(
 }
 
 void t.test(
-  'a claim takes due rows, oldest first, up to the free places of each endpoint',
+  'a claim takes due rows, oldest first, up to the number of free requests of each endpoint',
   async (t) => {
     const { sql } = await testDatabase(t);
     const [a, b] = [await seedApp(sql, 'http://a/'), await seedApp(sql, 'http://b/')];
@@ -121,31 +121,34 @@ void t.test('rows that were due before the given floor are excluded', async (t) 
   t.same(idsOf(await claim(sql, [app])), [old]);
 });
 
-void t.test('an outcome moves a delivery to the log or back to the queue, once', async (t) => {
-  const { sql } = await testDatabase(t);
-  const app = await seedApp(sql, 'http://a/');
-  await queueDeliveries(sql, app, 3);
-  const [arrived, refused, given] = await claim(sql, [app]);
-  const batch = [ended(arrived!), ended(refused!, 'pending'), ended(given!, 'failed')];
-  t.same(await recordOutcomes(sql, batch), new Set(idsOf(batch)));
-  t.match(await deliveryState(sql, arrived!.id), { status: 'delivered', attempts: 1 });
-  t.match(await deliveryState(sql, refused!.id), { status: 'pending', attempts: 1 });
-  t.match(await deliveryState(sql, given!.id), { status: 'failed', finishedAt: Date });
-  for (const { id } of batch)
-    t.match(await attemptsOf(sql, id), [{ number: 1, response: Buffer.from([0, 0xff, 0x5c]) }]);
+void t.test(
+  'an outcome moves a delivery to the log or back to the queue, and only once',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const app = await seedApp(sql, 'http://a/');
+    await queueDeliveries(sql, app, 3);
+    const [arrived, refused, given] = await claim(sql, [app]);
+    const batch = [ended(arrived!), ended(refused!, 'pending'), ended(given!, 'failed')];
+    t.same(await recordOutcomes(sql, batch), new Set(idsOf(batch)));
+    t.match(await deliveryState(sql, arrived!.id), { status: 'delivered', attempts: 1 });
+    t.match(await deliveryState(sql, refused!.id), { status: 'pending', attempts: 1 });
+    t.match(await deliveryState(sql, given!.id), { status: 'failed', finishedAt: Date });
+    for (const { id } of batch)
+      t.match(await attemptsOf(sql, id), [{ number: 1, response: Buffer.from([0, 0xff, 0x5c]) }]);
 
-  t.same(
-    (await recordOutcomes(sql, batch)).size,
-    0,
-    'a batch that is written again changes nothing',
-  );
-  t.same(await findRecorded(sql, batch), new Set(idsOf(batch)), 'and differs from a lost claim');
-  const [again] = await claim(sql, [app]);
-  t.equal(again?.id, refused!.id);
-  t.same(await recordOutcomes(sql, [ended(again!)]), new Set([refused!.id]));
-  t.match(await deliveryState(sql, refused!.id), { status: 'delivered', attempts: 2 });
-  t.match(await attemptsOf(sql, refused!.id), [{ number: 1, httpStatus: 500 }, { number: 2 }]);
-});
+    t.same(
+      (await recordOutcomes(sql, batch)).size,
+      0,
+      'a batch that is written again changes nothing',
+    );
+    t.same(await findRecorded(sql, batch), new Set(idsOf(batch)), 'and differs from a lost claim');
+    const [again] = await claim(sql, [app]);
+    t.equal(again?.id, refused!.id);
+    t.same(await recordOutcomes(sql, [ended(again!)]), new Set([refused!.id]));
+    t.match(await deliveryState(sql, refused!.id), { status: 'delivered', attempts: 2 });
+    t.match(await attemptsOf(sql, refused!.id), [{ number: 1, httpStatus: 500 }, { number: 2 }]);
+  },
+);
 
 void t.test('an outcome is not written after its claim was lost', async (t) => {
   const { sql } = await testDatabase(t);
@@ -166,7 +169,7 @@ void t.test('an outcome is not written after its claim was lost', async (t) => {
 });
 
 void t.test(
-  'of two outcomes of one delivery in a batch the one with the live claim is written',
+  'if a batch has two outcomes of one delivery, the outcome with the live claim is written',
   async (t) => {
     const { sql } = await testDatabase(t);
     const app = await seedApp(sql, 'http://a/');
@@ -184,7 +187,7 @@ void t.test(
 );
 
 void t.test(
-  'a batch that is written again while Postgres still writes it, its response lost, is written once',
+  'a batch that is retried while Postgres still writes the first try is written once',
   async (t) => {
     const { sql } = await testDatabase(t);
     const app = await seedApp(sql, 'http://a/');
@@ -340,7 +343,7 @@ async function readBy(sql: Sql, act: (tx: Queryable) => Promise<unknown>): Promi
 }
 
 void t.test(
-  'a claim that was prepared on an empty queue reads few rows of a full one',
+  'a claim statement that was prepared on an empty queue reads few rows of a full queue',
   async (t) => {
     const { sql } = await testDatabase(t);
     const claims = connect(sql, { max: 1, planning: 'queue', limits: daemonLimits });
@@ -366,7 +369,7 @@ void t.test(
   },
 );
 
-void t.test('only the commit of a claim does not wait for the disk', async (t) => {
+void t.test('a claim commits without waiting for the disk, an outcome waits', async (t) => {
   const { sql } = await testDatabase(t);
   const claims = connect(sql, { max: 1, planning: 'queue', limits: daemonLimits });
   t.teardown(() => claims.end());
@@ -384,25 +387,28 @@ void t.test('only the commit of a claim does not wait for the disk', async (t) =
   t.equal(await setting(claims), before);
 });
 
-void t.test('a claim reads no rows that were finished behind an open snapshot', async (t) => {
-  const { sql } = await testDatabase(t);
-  const claims = connect(sql, { max: 1, planning: 'queue', limits: daemonLimits });
-  t.teardown(() => claims.end());
-  const app = await seedApp(sql, 'http://a/');
-  const finished = Number(process.env.FINISHED_ROWS ?? 50_000);
-  await fill(sql, app, finished);
-  const dump = await sql.reserve();
-  await dump`begin isolation level repeatable read`;
-  await dump`select count(*) from delivery_queue`;
-  await finishDeliveries(sql, 'delivered');
-  await queueDeliveries(sql, app, 200);
-  const [last] = await sql<{ due: number }[]>`
+void t.test(
+  'a claim reads no finished rows, even while an old snapshot keeps them from being vacuumed',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const claims = connect(sql, { max: 1, planning: 'queue', limits: daemonLimits });
+    t.teardown(() => claims.end());
+    const app = await seedApp(sql, 'http://a/');
+    const finished = Number(process.env.FINISHED_ROWS ?? 50_000);
+    await fill(sql, app, finished);
+    const dump = await sql.reserve();
+    await dump`begin isolation level repeatable read`;
+    await dump`select count(*) from delivery_queue`;
+    await finishDeliveries(sql, 'delivered');
+    await queueDeliveries(sql, app, 200);
+    const [last] = await sql<{ due: number }[]>`
     select extract(epoch from max(due_at))::float8 * 1000 as due from delivery_queue`;
-  const claiming = await readBy(claims, async (tx) => {
-    const rows = await claim(tx, [app], { room: 200, floor: last!.due - 1 });
-    t.equal(rows.length, 200);
-  });
-  t.ok(claiming < 1000, `${claiming} rows`);
-  await dump`rollback`;
-  dump.release();
-});
+    const claiming = await readBy(claims, async (tx) => {
+      const rows = await claim(tx, [app], { room: 200, floor: last!.due - 1 });
+      t.equal(rows.length, 200);
+    });
+    t.ok(claiming < 1000, `${claiming} rows`);
+    await dump`rollback`;
+    dump.release();
+  },
+);

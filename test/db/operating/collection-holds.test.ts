@@ -23,7 +23,7 @@ const by = { who: 'tester', host: 'here' };
 const all = { merchantId: null, planId: null, what: null, reason: 'a test', by };
 
 void t.test(
-  'a hold waits for attempts that are being committed, and later ones see it',
+  'a collection hold waits for attempts that are being committed, and later attempts see the hold',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const keeper = connect(asRole(url, 'keeper'), { max: 2, name: 'billing test' });
@@ -52,57 +52,63 @@ void t.test(
   },
 );
 
-void t.test('holds have a scope, a reason and a record of who changed them', async (t) => {
-  const { sql } = await testDatabase(t);
-  const merchant = await insertMerchant(sql);
-  const planId = await insertPlan(sql, merchant);
-  const ofMerchant = { ...all, merchantId: merchant.id, what: `merchant ${merchant.wallet}` };
-  t.equal(await holdCollection(sql, ofMerchant), true);
-  t.equal(await holdCollection(sql, { ...ofMerchant, reason: 'another' }), false);
-  t.equal(await holdCollection(sql, { ...all, planId, what: `plan ${planId}` }), true);
-  t.match(await listHolds(sql), [
-    { merchantWallet: merchant.wallet, planId: null, reason: 'another' },
-    { merchantWallet: null, planId, reason: 'a test' },
-  ]);
-  const brake = await readBrake(sql);
-  const other = { planId: randomUUID(), accountWallet: 'other' };
-  t.equal(isHeld(brake, other), false);
-  t.equal(isHeld(brake, { ...other, planId }), true);
-  t.equal(isHeld(brake, { ...other, accountWallet: merchant.wallet }), true);
-  t.equal(await resumeCollection(sql, all), false, 'not held as a whole');
-  t.equal(await resumeCollection(sql, { ...all, planId, what: 'p' }), true);
-  await holdCollection(sql, all);
-  t.equal(isHeld(await readBrake(sql), other), true);
-  t.match(await sql`select who, host, command, what, reason from admin_actions order by id`, [
-    { who: 'tester', host: 'here', command: 'collection hold', what: ofMerchant.what },
-    { reason: 'another' },
-    { what: `plan ${planId}` },
-    { command: 'collection resume', what: 'p' },
-    { command: 'collection hold', what: null },
-  ]);
-});
-
-void t.test('missing payments hold collection once, also beside an operator’s hold', async (t) => {
-  const { sql } = await testDatabase(t);
-  await sql`
-    insert into installation (cluster, mint, program_id, keepers, treasuries) values ('localnet', 'm', 'p', '{k}', '{t}')`;
-  const missingUntil = new Date('2026-11-01T00:00:00Z');
-  const missing = { reason: 'missing', missingUntil, by };
-  t.equal(await holdForMissing(sql, missing), true);
-  t.equal(await holdForMissing(sql, missing), false);
-  await resumeCollection(sql, all);
-  await holdCollection(sql, all);
-  t.equal(await holdForMissing(sql, missing), true);
-  t.match(await listHolds(sql), [{ reason: 'a test', missingUntil }]);
-  await resumeCollection(sql, all);
-  t.same(await listHolds(sql), []);
-  t.match(await sql`select history_accepted_until as until from installation`, [
-    { until: missingUntil },
-  ]);
-});
+void t.test(
+  'collection holds have a scope, a reason and a record of who changed them',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const merchant = await insertMerchant(sql);
+    const planId = await insertPlan(sql, merchant);
+    const ofMerchant = { ...all, merchantId: merchant.id, what: `merchant ${merchant.wallet}` };
+    t.equal(await holdCollection(sql, ofMerchant), true);
+    t.equal(await holdCollection(sql, { ...ofMerchant, reason: 'another' }), false);
+    t.equal(await holdCollection(sql, { ...all, planId, what: `plan ${planId}` }), true);
+    t.match(await listHolds(sql), [
+      { merchantWallet: merchant.wallet, planId: null, reason: 'another' },
+      { merchantWallet: null, planId, reason: 'a test' },
+    ]);
+    const brake = await readBrake(sql);
+    const other = { planId: randomUUID(), accountWallet: 'other' };
+    t.equal(isHeld(brake, other), false);
+    t.equal(isHeld(brake, { ...other, planId }), true);
+    t.equal(isHeld(brake, { ...other, accountWallet: merchant.wallet }), true);
+    t.equal(await resumeCollection(sql, all), false, 'not held as a whole');
+    t.equal(await resumeCollection(sql, { ...all, planId, what: 'p' }), true);
+    await holdCollection(sql, all);
+    t.equal(isHeld(await readBrake(sql), other), true);
+    t.match(await sql`select who, host, command, what, reason from admin_actions order by id`, [
+      { who: 'tester', host: 'here', command: 'collection hold', what: ofMerchant.what },
+      { reason: 'another' },
+      { what: `plan ${planId}` },
+      { command: 'collection resume', what: 'p' },
+      { command: 'collection hold', what: null },
+    ]);
+  },
+);
 
 void t.test(
-  'the wait after a failover: one keeper records it, and the height only grows',
+  'missing payments create one hold on collection, even if an operator’s hold exists',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    await sql`
+    insert into installation (cluster, mint, program_id, keepers, treasuries) values ('localnet', 'm', 'p', '{k}', '{t}')`;
+    const missingUntil = new Date('2026-11-01T00:00:00Z');
+    const missing = { reason: 'missing', missingUntil, by };
+    t.equal(await holdForMissing(sql, missing), true);
+    t.equal(await holdForMissing(sql, missing), false);
+    await resumeCollection(sql, all);
+    await holdCollection(sql, all);
+    t.equal(await holdForMissing(sql, missing), true);
+    t.match(await listHolds(sql), [{ reason: 'a test', missingUntil }]);
+    await resumeCollection(sql, all);
+    t.same(await listHolds(sql), []);
+    t.match(await sql`select history_accepted_until as until from installation`, [
+      { until: missingUntil },
+    ]);
+  },
+);
+
+void t.test(
+  'after a failover one keeper records the block height to wait for, and this height only grows',
   async (t) => {
     const { sql } = await testDatabase(t);
     const none: Brake = await readBrake(sql);
@@ -129,7 +135,7 @@ void t.test(
   },
 );
 
-void t.test('a server that ends its recovery has another timeline', async (t) => {
+void t.test('a Postgres server that is promoted has a new timeline', async (t) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'billing-timeline-'));
   t.teardown(() => rm(dataDir, { recursive: true, force: true }));
   const timeline = async (settings: Record<string, string>) => {

@@ -89,7 +89,7 @@ void t.test(
 );
 
 void t.test(
-  'a transaction commits, rolls back, and accepts options and lists of queries as in postgres.js',
+  'transactions commit, roll back, and accept options and lists of queries as postgres.js does',
   async (t) => {
     const { sql } = await testDatabase(t);
     await sql`create table stored (n int)`;
@@ -167,7 +167,7 @@ void t.test('a connection that receives nothing is dropped, and LISTEN starts ag
 });
 
 void t.test(
-  'a commit or a statement in a transaction that gets no answer is rejected',
+  'a commit or statement in a transaction is rejected if Postgres does not answer',
   async (t) => {
     const { sql, wire } = await wired(t);
     await t.rejects(
@@ -254,7 +254,7 @@ void t.test(
   },
 );
 
-void t.test('errors name the port of the server', async (t) => {
+void t.test('connection errors include the port of the server', async (t) => {
   const limits = { statementMs: 800, lockMs: 400, idleInTransactionMs: 400, silentMs: 1000 };
   const silent = createServer(() => undefined).listen(0, '127.0.0.1');
   await once(silent, 'listening');
@@ -286,7 +286,7 @@ async function wiredQueue(t: Test, limitMs: number) {
 }
 
 void t.test(
-  'a queue rejects a statement without a response and gets new connections for later ones',
+  'after a statement without a response, the pool rejects it and opens new connections',
   async (t) => {
     const { proxy, queue } = await wiredQueue(t, 2000);
     let listens = 0;
@@ -314,7 +314,7 @@ void t.test(
   },
 );
 
-void t.test('a queue keeps its connection when the server cancels a slow statement', async (t) => {
+void t.test('the pool keeps a connection whose slow statement the server cancels', async (t) => {
   const { proxy, queue } = await wiredQueue(t, 2000);
   await queue`select 1`;
   await t.rejects(queue`select pg_sleep(3600)`, { code: '57014' });
@@ -324,41 +324,44 @@ void t.test('a queue keeps its connection when the server cancels a slow stateme
   t.equal(proxy.connections, 1);
 });
 
-void t.test('arrays of the schema’s types come back from Postgres as they were sent', async (t) => {
-  const { sql } = await testDatabase(t);
-  // Postgres stores no NUL.
-  const text = fc.string({ unit: 'binary' }).map((value) => value.replaceAll('\0', ''));
-  const special = fc.constantFrom(
-    '',
-    'NULL',
-    'null',
-    '{}',
-    '"',
-    '\\',
-    ',',
-    ' a ',
-    "'",
-    '{"a","b"}',
-  );
-  const whole = fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 });
-  await fc.assert(
-    fc.asyncProperty(
-      fc.array(fc.oneof(text, special)),
-      fc.array(fc.uuid()),
-      fc.array(whole),
-      async (texts, uuids, ints) => {
-        const [row] = await sql`
+void t.test(
+  'arrays of each type in the schema are read back from Postgres unchanged',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    // Postgres stores no NUL.
+    const text = fc.string({ unit: 'binary' }).map((value) => value.replaceAll('\0', ''));
+    const special = fc.constantFrom(
+      '',
+      'NULL',
+      'null',
+      '{}',
+      '"',
+      '\\',
+      ',',
+      ' a ',
+      "'",
+      '{"a","b"}',
+    );
+    const whole = fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.oneof(text, special)),
+        fc.array(fc.uuid()),
+        fc.array(whole),
+        async (texts, uuids, ints) => {
+          const [row] = await sql`
           select ${texts}::text[] as texts, ${uuids}::uuid[] as uuids, ${ints}::int[] as ints, null::text[] as none,
             array(select unnest(${texts}::text[])) as rebuilt, cardinality(${texts}::text[]) as length`;
-        t.same(row, { texts, uuids, ints, none: null, rebuilt: texts, length: texts.length });
-      },
-    ),
-    { numRuns: 200 },
-  );
-});
+          t.same(row, { texts, uuids, ints, none: null, rebuilt: texts, length: texts.length });
+        },
+      ),
+      { numRuns: 200 },
+    );
+  },
+);
 
 void t.test(
-  'a warm statement whose table gets a column is repeated with the same parameters',
+  'a prepared statement whose table gets a column is repeated with the same parameters',
   async (t) => {
     const { sql: admin, url } = await testDatabase(t);
     const sql = connect(url, { max: 1, name: 'billing test' });

@@ -49,15 +49,18 @@ async function pretend(t: Test, behave: (socket: Socket) => void) {
   return fake;
 }
 
-void t.test('with several hosts every session is on the primary by default', async (t) => {
-  const hosts = `${at(standby.port)},${at(primary.port)}`;
-  const sql = pool(t, hosts, { max: 5 });
-  const ports = await Promise.all(Array.from({ length: 20 }, () => portOf(sql)));
-  t.same(new Set(ports), new Set([primary.port]));
-  await sql.begin(async (tx) => tx`create temporary table written (n int)`);
-});
+void t.test(
+  'with several hosts in the URL, every session is on the primary by default',
+  async (t) => {
+    const hosts = `${at(standby.port)},${at(primary.port)}`;
+    const sql = pool(t, hosts, { max: 5 });
+    const ports = await Promise.all(Array.from({ length: 20 }, () => portOf(sql)));
+    t.same(new Set(ports), new Set([primary.port]));
+    await sql.begin(async (tx) => tx`create temporary table written (n int)`);
+  },
+);
 
-void t.test('target_session_attrs selects the server', async (t) => {
+void t.test('target_session_attrs selects the server by its role, as in libpq', async (t) => {
   const [first, second] = [at(primary.port), at(standby.port)];
   const cases: [string, string, number][] = [
     ['any', `${second},${first}`, standby.port],
@@ -79,7 +82,7 @@ void t.test('target_session_attrs selects the server', async (t) => {
   t.match(only, { code: 'NO_HOST', message: /is a standby, and target_session_attrs is primary/ });
 });
 
-void t.test('read-write also refuses a primary that is read-only', async (t) => {
+void t.test('target_session_attrs=read-write also skips a primary that is read-only', async (t) => {
   const query = 'target_session_attrs=read-write&options=-c%20default_transaction_read_only%3Don';
   const error = await failureOf(pool(t, `${at(standby.port)},${at(primary.port)}`, { query }));
   t.match(error, { code: 'NO_HOST', message: /: is a standby, and .*: is read-only, and / });
@@ -112,37 +115,34 @@ async function unaccepting(t: Test): Promise<number> {
   return port;
 }
 
-void t.test(
-  'a frozen host costs the first connection its time limit, later ones none',
-  async (t) => {
-    const mute = () => undefined;
-    const asking = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 3]);
-    const kinds = {
-      'accepts and is silent': (await pretend(t, mute)).port,
-      'asks for a password and is silent then': (
-        await pretend(t, (socket) => socket.once('data', () => socket.write(asking)))
-      ).port,
-      'accepts nothing': await unaccepting(t),
-    };
-    await Promise.all(
-      Object.entries(kinds).map(async ([kind, port]) => {
-        const wire = await startProxy(t, port);
-        const frozen = kind === 'accepts nothing' ? port : wire.port;
-        const sql = pool(t, `${at(frozen)},${at(primary.port)}`, {
-          query: 'connect_timeout=1',
-          max: 3,
-        });
-        t.equal(await portOf(sql), primary.port, kind);
-        const { connections } = wire;
-        await Promise.all([1, 2, 3].map((n) => sql`select ${n}::int, pg_sleep(0.1)`));
-        t.equal(wire.connections, connections, 'the working host is tried first');
-      }),
-    );
-  },
-);
+void t.test('a frozen host delays only the first connection by its time limit', async (t) => {
+  const mute = () => undefined;
+  const asking = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 3]);
+  const kinds = {
+    'accepts and is silent': (await pretend(t, mute)).port,
+    'asks for a password and is silent then': (
+      await pretend(t, (socket) => socket.once('data', () => socket.write(asking)))
+    ).port,
+    'accepts nothing': await unaccepting(t),
+  };
+  await Promise.all(
+    Object.entries(kinds).map(async ([kind, port]) => {
+      const wire = await startProxy(t, port);
+      const frozen = kind === 'accepts nothing' ? port : wire.port;
+      const sql = pool(t, `${at(frozen)},${at(primary.port)}`, {
+        query: 'connect_timeout=1',
+        max: 3,
+      });
+      t.equal(await portOf(sql), primary.port, kind);
+      const { connections } = wire;
+      await Promise.all([1, 2, 3].map((n) => sql`select ${n}::int, pg_sleep(0.1)`));
+      t.equal(wire.connections, connections, 'the working host is tried first');
+    }),
+  );
+});
 
 void t.test(
-  'each host has a time limit of 5 s, and all hosts share one limit of silence',
+  'each host has a connect timeout of 5 s, and all hosts share one limit without any response',
   async (t) => {
     const silent = await Promise.all([1, 2, 3].map(() => pretend(t, () => undefined)));
     const began = performance.now();
@@ -154,28 +154,31 @@ void t.test(
   },
 );
 
-void t.test('when all hosts are down each statement ends, and later ones work again', async (t) => {
-  const ports = await freePorts(2);
-  const wire = await startProxy(t, primary.port);
-  wire.cut();
-  const sql = pool(t, [...ports.map(at), at(wire.port)].join(), { max: 3 });
-  for (let round = 0; round < 3; round += 1) {
-    const errors = await Promise.all([
-      failureOf(sql),
-      failureOf(sql),
-      sql.begin((tx) => tx`select 1`).catch((error: unknown) => error),
-      sql.reserve().catch((error: unknown) => error),
-      sql.listen('news', () => undefined).catch((error: unknown) => error),
-    ]);
-    for (const error of errors) {
-      t.match(error, { code: 'NO_HOST' });
-      for (const port of [...ports, wire.port]) t.match(messageOf(error), at(port));
-      t.notMatch(messageOf(error), password);
+void t.test(
+  'while all hosts are down each statement fails in time, and statements work once a host is up',
+  async (t) => {
+    const ports = await freePorts(2);
+    const wire = await startProxy(t, primary.port);
+    wire.cut();
+    const sql = pool(t, [...ports.map(at), at(wire.port)].join(), { max: 3 });
+    for (let round = 0; round < 3; round += 1) {
+      const errors = await Promise.all([
+        failureOf(sql),
+        failureOf(sql),
+        sql.begin((tx) => tx`select 1`).catch((error: unknown) => error),
+        sql.reserve().catch((error: unknown) => error),
+        sql.listen('news', () => undefined).catch((error: unknown) => error),
+      ]);
+      for (const error of errors) {
+        t.match(error, { code: 'NO_HOST' });
+        for (const port of [...ports, wire.port]) t.match(messageOf(error), at(port));
+        t.notMatch(messageOf(error), password);
+      }
     }
-  }
-  wire.restore();
-  t.equal(await portOf(sql), primary.port);
-});
+    wire.restore();
+    t.equal(await portOf(sql), primary.port);
+  },
+);
 
 void t.test('a host that is not a usable Postgres is skipped', async (t) => {
   const error = (code: string) => {
@@ -207,7 +210,7 @@ void t.test('a host that is not a usable Postgres is skipped', async (t) => {
   }
 });
 
-void t.test('a wrong password is not tried on other hosts', async (t) => {
+void t.test('after a wrong password no other host is tried', async (t) => {
   const fake = await pretend(t, () => undefined);
   const sql = connect(`postgres://postgres:no@${at(primary.port)},${at(fake.port)}/postgres`, {
     max: 1,
@@ -219,7 +222,7 @@ void t.test('a wrong password is not tried on other hosts', async (t) => {
 });
 
 void t.test(
-  'URLs can name Unix sockets, IPv6, names with several addresses and lists in the query',
+  'Postgres URLs accept Unix sockets, IPv6, host names with several addresses and lists in the query',
   async (t) => {
     const directory = encodeURIComponent(socketDirectory);
     const query = `host=${socketDirectory}&port=${primary.port}`;

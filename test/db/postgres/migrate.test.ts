@@ -16,7 +16,7 @@ import { testDatabase } from '../../fixtures/postgres.ts';
 import { until } from '../../fixtures/webhooks.ts';
 import { madeMigrations } from './made-migrations.ts';
 
-void t.test('a second migration applies no file', async (t) => {
+void t.test('migrating again applies no file', async (t) => {
   const { sql } = await testDatabase(t, { empty: true });
   const names = (await listMigrations()).map(({ name }) => name);
   t.same(await migrate(sql), names);
@@ -78,7 +78,7 @@ void t.test(
   },
 );
 
-void t.test('migrations go into the schema public or nowhere', async (t) => {
+void t.test('migrations are applied only in the schema public', async (t) => {
   const tables = async (sql: Queryable) => {
     const rows = await sql<{ schema: string }[]>`
       select distinct schemaname as schema from pg_tables
@@ -119,7 +119,7 @@ void t.test('a failed migration is rolled back completely', async (t) => {
   t.equal(tables?.count, 1n);
 });
 
-void t.test('an unreachable Postgres is named without its password', async (t) => {
+void t.test('the error for an unreachable Postgres contains no password', async (t) => {
   const url = 'postgres://someone:hunter2@127.0.0.1:1/ledger';
   const sql = connect(url, { max: 1, name: 'nobody' });
   const error = await assertUsable(sql, url).then(
@@ -237,47 +237,53 @@ async function observe(sql: Sql, text: string) {
   return { held, scanned };
 }
 
-void t.test('the planned locks and scans are those of Postgres, of every migration', async (t) => {
-  const { sql } = await testDatabase(t, { empty: true });
-  const files = await listMigrations();
-  t.same(
-    (await planMigrations(sql)).map(({ name }) => name),
-    files.map(({ name }) => name),
-  );
-  for (const migration of [...files, ...madeMigrations]) {
-    if (migration === madeMigrations[0])
-      await sql`
+void t.test(
+  'for every migration, the planned locks and scans equal those that Postgres takes',
+  async (t) => {
+    const { sql } = await testDatabase(t, { empty: true });
+    const files = await listMigrations();
+    t.same(
+      (await planMigrations(sql)).map(({ name }) => name),
+      files.map(({ name }) => name),
+    );
+    for (const migration of [...files, ...madeMigrations]) {
+      if (migration === madeMigrations[0])
+        await sql`
         with merchant as (insert into merchants (wallet) values ('m') returning id)
         insert into apps (merchant_id, name) select id, 'app' from merchant`;
-    const { locks, scans } = (await readPlanner(sql))(migration);
-    const { held, scanned } = await observe(sql, migration.text);
-    const { name } = migration;
-    t.same(Object.fromEntries(locks.map(({ table, mode }) => [table, mode])), held, name);
-    t.same(scans.map(({ table }) => table).sort(), scanned, `rows read by ${name}`);
-  }
-});
+      const { locks, scans } = (await readPlanner(sql))(migration);
+      const { held, scanned } = await observe(sql, migration.text);
+      const { name } = migration;
+      t.same(Object.fromEntries(locks.map(({ table, mode }) => [table, mode])), held, name);
+      t.same(scans.map(({ table }) => table).sort(), scanned, `rows read by ${name}`);
+    }
+  },
+);
 
-void t.test('the planned locks of changes to constraints are those of Postgres', async (t) => {
-  const { sql } = await testDatabase(t);
-  await sql.unsafe('create table things (id int primary key, app_id uuid)');
-  const planOf = await readPlanner(sql);
-  const tables = await listTables(sql);
-  for (const text of [
-    'alter table things add constraint of_app foreign key (app_id) references apps (id) not valid',
-    'alter table things validate constraint of_app',
-    'alter table things add constraint again foreign key (app_id) references apps (id), add unique (app_id)',
-    'alter table things add constraint positive check (id > 0) not valid',
-    'alter table only things validate constraint positive',
-    'create index things_app on things (app_id)',
-  ]) {
-    const held = await sql.begin(async (tx) => {
-      await tx.unsafe(text);
-      return heldLocks(tx, tables);
-    });
-    const { locks } = planOf({ version: 1, name: '', text, checksum: '', minRelease: null });
-    t.same(Object.fromEntries(locks.map(({ table, mode }) => [table, mode])), held, text);
-  }
-});
+void t.test(
+  'for changes to constraints, the planned locks equal those that Postgres takes',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    await sql.unsafe('create table things (id int primary key, app_id uuid)');
+    const planOf = await readPlanner(sql);
+    const tables = await listTables(sql);
+    for (const text of [
+      'alter table things add constraint of_app foreign key (app_id) references apps (id) not valid',
+      'alter table things validate constraint of_app',
+      'alter table things add constraint again foreign key (app_id) references apps (id), add unique (app_id)',
+      'alter table things add constraint positive check (id > 0) not valid',
+      'alter table only things validate constraint positive',
+      'create index things_app on things (app_id)',
+    ]) {
+      const held = await sql.begin(async (tx) => {
+        await tx.unsafe(text);
+        return heldLocks(tx, tables);
+      });
+      const { locks } = planOf({ version: 1, name: '', text, checksum: '', minRelease: null });
+      t.same(Object.fromEntries(locks.map(({ table, mode }) => [table, mode])), held, text);
+    }
+  },
+);
 
 void t.test(
   'billing migrate --plan prints statements and locks, and changes nothing',

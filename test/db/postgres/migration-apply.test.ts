@@ -57,20 +57,17 @@ update things set n = n + 100 where id in (
 returning id;
 `;
 
-void t.test(
-  'the migration that development.md shows is applied, and can be applied again',
-  async (t) => {
-    const { one } = await withThings(t);
-    const [shown] = (await blocksOf('development.md')).filter(({ language }) => language === 'sql');
-    const migration = { ...migrationOf(''), text: shown?.code ?? '' };
-    await applyMigration(one, migration);
-    t.same(await indexesOf(one, 'subscriptions_kind'), { subscriptions_kind: true });
-    await one`delete from schema_migrations where version = ${NEXT}`;
-    await applyMigration(one, migration);
-  },
-);
+void t.test('the migration in development.md can be applied, and applied again', async (t) => {
+  const { one } = await withThings(t);
+  const [shown] = (await blocksOf('development.md')).filter(({ language }) => language === 'sql');
+  const migration = { ...migrationOf(''), text: shown?.code ?? '' };
+  await applyMigration(one, migration);
+  t.same(await indexesOf(one, 'subscriptions_kind'), { subscriptions_kind: true });
+  await one`delete from schema_migrations where version = ${NEXT}`;
+  await applyMigration(one, migration);
+});
 
-void t.test('a migration in steps is applied outside a transaction', async (t) => {
+void t.test('a migration marked as "steps" is applied outside a transaction', async (t) => {
   const { sql, one } = await withThings(t);
   const steps: string[] = [];
   await applyMigration(one, migrationOf(wholeText), (words) => steps.push(words));
@@ -96,7 +93,7 @@ void t.test('a migration in steps is applied outside a transaction', async (t) =
   t.ok(await isApplied(sql), 'run again, as after an interruption before the end');
 });
 
-void t.test('an interrupted migration goes on when it is run again', async (t) => {
+void t.test('an interrupted migration continues when it is run again', async (t) => {
   const { sql, one } = await withThings(t);
   await sql.unsafe(`
     create function refuse() returns trigger language plpgsql
@@ -112,7 +109,7 @@ void t.test('an interrupted migration goes on when it is run again', async (t) =
   t.match(await sql`select min(n), max(n) from things`, [{ min: 101, max: 125 }]);
 });
 
-void t.test('an invalid index of an interrupted build is removed', async (t) => {
+void t.test('the invalid index that an interrupted build left behind is removed', async (t) => {
   const { sql, one } = await withThings(t);
   const unique = migrationOf(`
     create unique index concurrently if not exists things_once on things (n);
@@ -134,41 +131,47 @@ void t.test('an invalid index of an interrupted build is removed', async (t) => 
   t.notOk(Object.values(await indexesOf(sql, 'days_once')).includes(false));
 });
 
-void t.test('an index waits for an old transaction, and for no lock of a table', async (t) => {
-  const { sql, one } = await withThings(t);
-  const old = await sql.reserve();
-  await old`begin isolation level repeatable read`;
-  await old`insert into things (n) values (26)`;
-  const applying = applyMigration(
-    one,
-    migrationOf('create index concurrently if not exists things_n on things (n)'),
-  );
-  for (;;) {
-    const [waiting] = await sql`
+void t.test(
+  'a concurrent index build waits for old transactions but blocks no writes to the table',
+  async (t) => {
+    const { sql, one } = await withThings(t);
+    const old = await sql.reserve();
+    await old`begin isolation level repeatable read`;
+    await old`insert into things (n) values (26)`;
+    const applying = applyMigration(
+      one,
+      migrationOf('create index concurrently if not exists things_n on things (n)'),
+    );
+    for (;;) {
+      const [waiting] = await sql`
       select from pg_locks where locktype = 'virtualxid' and not granted`;
-    if (waiting !== undefined) break;
-  }
-  await sql`insert into things (n) values (27)`;
-  await old`commit`;
-  old.release();
-  await applying;
-  t.same(await indexesOf(sql, 'things_n'), { things_n: true });
-});
+      if (waiting !== undefined) break;
+    }
+    await sql`insert into things (n) values (27)`;
+    await old`commit`;
+    old.release();
+    await applying;
+    t.same(await indexesOf(sql, 'things_n'), { things_n: true });
+  },
+);
 
-void t.test('a migration that waits for another one does not stop its index', async (t) => {
-  const { sql, one } = await withThings(t);
-  await one`select pg_advisory_lock(2455464)`;
-  const waiting = migrate(sql);
-  for (;;) {
-    const [asked] = await sql`
+void t.test(
+  'a migration that waits for another migration does not block its concurrent index build',
+  async (t) => {
+    const { sql, one } = await withThings(t);
+    await one`select pg_advisory_lock(2455464)`;
+    const waiting = migrate(sql);
+    for (;;) {
+      const [asked] = await sql`
       select from pg_stat_activity where query like '%pg_try_advisory_lock%' and state = 'idle'
         and datname = current_database()`;
-    if (asked !== undefined) break;
-  }
-  await one`create index concurrently things_n on things (n)`;
-  await one`select pg_advisory_unlock(2455464)`;
-  t.same(await waiting, []);
-});
+      if (asked !== undefined) break;
+    }
+    await one`create index concurrently things_n on things (n)`;
+    await one`select pg_advisory_unlock(2455464)`;
+    t.same(await waiting, []);
+  },
+);
 
 void t.test('timeouts of the database and of the role do not end a migration', async (t) => {
   const { sql, url } = await testDatabase(t, { empty: true });

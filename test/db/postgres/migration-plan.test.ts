@@ -42,7 +42,7 @@ void t.test('a plan warns of locks that are held while rows are read', async (t)
   t.match(plan('create index a on subscriptions (amount)').warnings, [/^It holds subscriptions /]);
 });
 
-void t.test('steps are planned one by one', async (t) => {
+void t.test('each step of a migration in steps is planned separately', async (t) => {
   const plan = await planner(t);
   const fine = plan(`-- concurrently
     alter table subscriptions add column if not exists a int not null default 0;

@@ -40,7 +40,7 @@ void t.test('flush sends the pending notification', async (t) => {
 });
 
 void t.test(
-  'a notification has the ids, or an empty payload if they are too many or unknown',
+  'a notification contains the changed ids, or nothing if the ids are too many or unknown',
   async (t) => {
     const { sql } = await testDatabase(t);
     const received: (string[] | undefined)[] = [];
@@ -105,7 +105,7 @@ void t.test('a malformed payload counts as a notification about everything', (t)
   t.end();
 });
 
-void t.test('names of endpoints and apps are distinct', (t) => {
+void t.test('notification names of endpoints and of apps never coincide', (t) => {
   const [endpoint, app] = [randomUUID(), randomUUID()];
   t.same(namedIn(`${endpoint} ${appName(app)}`), { endpoints: [endpoint], apps: [app] });
   t.same(namedIn(appName(app)), { endpoints: [], apps: [app] }, 'an app without an endpoint');
@@ -114,7 +114,7 @@ void t.test('names of endpoints and apps are distinct', (t) => {
   t.end();
 });
 
-void t.test('an unavailable database is not an error for the notifier', async (t) => {
+void t.test('while the database is unavailable, the notifier throws no error', async (t) => {
   const { sql } = await testDatabase(t);
   await sql.end();
   const notifier = createNotifier(sql, 'test_channel');

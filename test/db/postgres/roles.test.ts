@@ -26,28 +26,31 @@ void t.test('every table is granted to a daemon by name', async (t) => {
   );
 });
 
-void t.test('a role has exactly the listed rights, regardless of earlier ones', async (t) => {
-  const { sql, url } = await testDatabase(t);
-  await sql.unsafe('grant all on all tables in schema public to postgres_serve');
-  await grantRights(sql);
-  for (const daemon of daemonRoles) {
-    const found = await sql<{ name: string; select: boolean; insert: boolean; gone: boolean }[]>`
+void t.test(
+  'after migrate --roles a role has exactly the listed rights, whatever rights it had before',
+  async (t) => {
+    const { sql, url } = await testDatabase(t);
+    await sql.unsafe('grant all on all tables in schema public to postgres_serve');
+    await grantRights(sql);
+    for (const daemon of daemonRoles) {
+      const found = await sql<{ name: string; select: boolean; insert: boolean; gone: boolean }[]>`
       select relname as name, has_table_privilege(${`postgres_${daemon}`}, oid, 'select') as select,
         has_table_privilege(${`postgres_${daemon}`}, oid, 'insert') as insert,
         has_table_privilege(${`postgres_${daemon}`}, oid, 'delete, truncate') as gone
       from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v')`;
-    const those = (which: 'select' | 'insert' | 'gone') =>
-      found.flatMap((row) => (row[which] ? [row.name] : [])).toSorted();
-    t.same(those('select'), rights[daemon].select.toSorted(), daemon);
-    t.same(those('insert'), rights[daemon].insert.toSorted(), daemon);
-    t.same(those('gone'), rights[daemon].delete.toSorted(), daemon);
-    const own = connect(asRole(url, daemon), { max: 1, name: 'billing test' });
-    t.teardown(() => own.end());
-    await t.rejects(own`truncate events`, forbidden);
-    await t.rejects(own`alter table events add column more int`, forbidden);
-    await t.rejects(own.unsafe('drop table payments'), forbidden);
-  }
-});
+      const those = (which: 'select' | 'insert' | 'gone') =>
+        found.flatMap((row) => (row[which] ? [row.name] : [])).toSorted();
+      t.same(those('select'), rights[daemon].select.toSorted(), daemon);
+      t.same(those('insert'), rights[daemon].insert.toSorted(), daemon);
+      t.same(those('gone'), rights[daemon].delete.toSorted(), daemon);
+      const own = connect(asRole(url, daemon), { max: 1, name: 'billing test' });
+      t.teardown(() => own.end());
+      await t.rejects(own`truncate events`, forbidden);
+      await t.rejects(own`alter table events add column more int`, forbidden);
+      await t.rejects(own.unsafe('drop table payments'), forbidden);
+    }
+  },
+);
 
 /** A database with one of everything that matters, and a connection of a daemon's role. */
 async function scene(t: Test, daemon: (typeof daemonRoles)[number]) {
@@ -115,7 +118,7 @@ void t.test(
 );
 
 void t.test(
-  'a revoked key stays revoked for every role, and serve reads no statement of others',
+  'no role can restore a revoked key, and serve cannot read the statements of other sessions',
   async (t) => {
     const { sql, own } = await scene(t, 'serve');
     await own`insert into api_keys (merchant_id, prefix, hash) select id, 'p', sha256('a') from merchants`;
@@ -190,7 +193,7 @@ async function installation(t: Test) {
 }
 
 void t.test(
-  'migrate --roles by an owner without superuser creates and keeps the roles and files for the owner alone',
+  'migrate --roles works without superuser, and only its user can read the credential files',
   async (t) => {
     const { sql, name, directory, env } = await installation(t);
     const [version] = await sql<{ number: number }[]>`
@@ -270,7 +273,7 @@ void t.test(
   },
 );
 
-void t.test('billing migrate --roles: a failure contains the remedy', async (t) => {
+void t.test('when billing migrate --roles fails, the error says how to fix it', async (t) => {
   const { sql, name, directory, env } = await installation(t);
   await sql.unsafe(`alter role ${name}_owner nocreaterole`);
   const refused = await runShared(['migrate', '--roles', directory], env);

@@ -63,7 +63,7 @@ const free = {
 };
 
 void t.test(
-  'each setting that can change the meaning of statements is set or checked',
+  'each Postgres setting that can change the meaning of statements is set or checked',
   async (t) => {
     const { sql } = await testDatabase(t);
     const known = new Set([
@@ -83,68 +83,80 @@ void t.test(
   },
 );
 
-void t.test('settings of a database do not reach the sessions of the service', async (t) => {
-  const { sql, url } = await testDatabase(t);
-  const name = new URL(url).pathname.slice(1);
-  for (const [setting, value] of Object.entries(foreign))
-    await sql.unsafe(`alter database ${name} set ${setting} = '${value}'`);
-  const own = connect(url, { max: 1, name: 'billing test' });
-  t.teardown(() => own.end());
-  await assertUsable(own, url);
-  const [row] = await own`
+void t.test(
+  'settings of the database (ALTER DATABASE) do not affect the sessions of the service',
+  async (t) => {
+    const { sql, url } = await testDatabase(t);
+    const name = new URL(url).pathname.slice(1);
+    for (const [setting, value] of Object.entries(foreign))
+      await sql.unsafe(`alter database ${name} set ${setting} = '${value}'`);
+    const own = connect(url, { max: 1, name: 'billing test' });
+    t.teardown(() => own.end());
+    await assertUsable(own, url);
+    const [row] = await own`
     select timestamptz '2026-12-31 23:00Z' as at, '\\x00ff5c'::bytea as bytes,
       interval '36 hours'::text as span, current_schema() as schema, 0.1::float8 + 0.2 as sum,
       current_setting('transaction_isolation') as isolation`;
-  t.same(row, {
-    at: new Date('2026-12-31T23:00:00Z'),
-    bytes: Buffer.from([0, 0xff, 0x5c]),
-    span: '36:00:00',
-    schema: 'public',
-    sum: 0.1 + 0.2,
-    isolation: 'read committed',
-  });
-});
+    t.same(row, {
+      at: new Date('2026-12-31T23:00:00Z'),
+      bytes: Buffer.from([0, 0xff, 0x5c]),
+      span: '36:00:00',
+      schema: 'public',
+      sum: 0.1 + 0.2,
+      isolation: 'read committed',
+    });
+  },
+);
 
-void t.test('lists and reports are planned with their values at each execution', async (t) => {
-  const { url } = await testDatabase(t);
-  const generic = async (planning: Planning) => {
-    const sql = connect(url, { max: 1, name: 'billing test', planning });
-    t.teardown(() => sql.end());
-    for (let times = 1; times <= 10; times += 1)
-      await sql`select id from subscriptions where subscriber_wallet = ${'wallet'}`;
-    const [found] = await sql<{ plans: number }[]>`
+void t.test(
+  'queries of lists and reports are planned with their parameter values at each execution',
+  async (t) => {
+    const { url } = await testDatabase(t);
+    const generic = async (planning: Planning) => {
+      const sql = connect(url, { max: 1, name: 'billing test', planning });
+      t.teardown(() => sql.end());
+      for (let times = 1; times <= 10; times += 1)
+        await sql`select id from subscriptions where subscriber_wallet = ${'wallet'}`;
+      const [found] = await sql<{ plans: number }[]>`
       select generic_plans::int as plans from pg_prepared_statements
       where statement like '%subscriber_wallet%' and generic_plans + custom_plans = 10`;
-    return found?.plans;
-  };
-  t.equal(await generic('serve'), 0);
-  t.equal(await generic('report'), 0);
-  t.equal(await generic('daemon'), 5, 'the keeper keeps its plans');
-});
+      return found?.plans;
+    };
+    t.equal(await generic('serve'), 0);
+    t.equal(await generic('report'), 0);
+    t.equal(await generic('daemon'), 5, 'the keeper keeps its plans');
+  },
+);
 
-void t.test('behind a pooler the role of serve plans with values too', (t) => {
-  t.match(ROLE_SETTINGS.serve, { plan_cache_mode: 'force_custom_plan' });
-  t.notOk('plan_cache_mode' in ROLE_SETTINGS.keeper);
-  t.notOk('plan_cache_mode' in ROLE_SETTINGS.dispatch);
-  t.end();
-});
+void t.test(
+  'behind a pooler, queries of the serve role are also planned with their parameter values',
+  (t) => {
+    t.match(ROLE_SETTINGS.serve, { plan_cache_mode: 'force_custom_plan' });
+    t.notOk('plan_cache_mode' in ROLE_SETTINGS.keeper);
+    t.notOk('plan_cache_mode' in ROLE_SETTINGS.dispatch);
+    t.end();
+  },
+);
 
-void t.test('each setting that a pooler drops is named with the remedy', async (t) => {
-  const { url } = await testDatabase(t);
-  for (const [setting, value] of Object.entries(foreign)) {
-    const own = connect(url, { max: 1, name: 'billing test' });
-    t.teardown(() => own.end());
-    await own.unsafe(`set ${setting} = '${value}'`);
-    await t.rejects(assertUsable(own, url), {
-      exitCode: 2,
-      message: new RegExp(
-        `Postgres has ${setting} = .*alter role postgres in database .* set ${setting} = '`,
-      ),
-    });
-  }
-});
+void t.test(
+  'a session whose settings a pooler drops is refused with the missing setting and the remedy',
+  async (t) => {
+    const { url } = await testDatabase(t);
+    for (const [setting, value] of Object.entries(foreign)) {
+      const own = connect(url, { max: 1, name: 'billing test' });
+      t.teardown(() => own.end());
+      await own.unsafe(`set ${setting} = '${value}'`);
+      await t.rejects(assertUsable(own, url), {
+        exitCode: 2,
+        message: new RegExp(
+          `Postgres has ${setting} = .*alter role postgres in database .* set ${setting} = '`,
+        ),
+      });
+    }
+  },
+);
 
-void t.test('triggers and foreign keys that are off are named with the remedy', async (t) => {
+void t.test('disabled triggers and foreign keys are reported with the remedy', async (t) => {
   const { sql, url } = await testDatabase(t);
   const name = new URL(url).pathname.slice(1);
   const connected = () => {
@@ -224,7 +236,7 @@ void t.test(
 );
 
 void t.test(
-  'a running serve that meets a database in SQL_ASCII keeps every character',
+  'serve stores and reads every character unchanged in a SQL_ASCII database',
   async (t) => {
     const served = await startServe(t);
     const { sql, databaseUrl } = served;

@@ -15,7 +15,7 @@ const hour = 3_600_000;
 const start = Date.UTC(2026, 0, 1);
 
 void t.test(
-  'the default grace is a tenth of the period and at most 72 hours; a plan can set its own, or none',
+  'the default grace is a tenth of the period, up to 72 hours; a plan can set another or none',
   (t) => {
     t.equal(graceMs({ periodHours: 1, graceHours: null }), hour / 10);
     t.equal(graceMs({ periodHours: 720, graceHours: null }), 72 * hour);
@@ -139,7 +139,7 @@ void t.test(
 );
 
 void t.test(
-  'access ends within the grace after paid time or a live trial; a refunded period gives none',
+  'access lasts for paid time or a trial plus the grace, and a refunded period gives no access',
   (t) => {
     fc.assert(
       fc.property(terms, (given) => {
@@ -196,7 +196,7 @@ void t.test(
 );
 
 void t.test(
-  'the subscription with the latest end of access decides the answer, which holds until revalidateAfter',
+  'the subscription whose access ends last decides, and the answer is valid until revalidateAfter',
   (t) => {
     const given = fc.array(terms, { maxLength: 4 });
     fc.assert(

@@ -26,7 +26,7 @@ const isTaken = (contentType: 'image/png' | 'image/webp', image: Buffer): boolea
   }
 };
 
-void t.test('only a PNG with one header, in first place, is accepted', (t) => {
+void t.test('a PNG is accepted only if its header is the first chunk and appears once', (t) => {
   const file = (...chunks: Buffer[]) => Buffer.concat([PNG_SIGNATURE, ...chunks]);
   const small = pngHeader(1, 1);
   t.ok(isTaken('image/png', file(small, pixels, PNG_END)));
@@ -74,7 +74,7 @@ void t.test('only a WebP with one picture in a RIFF container is accepted', (t) 
   t.end();
 });
 
-void t.test('damaged and random image files raise no other error than the refusal', (t) => {
+void t.test('damaged and random image files are refused and throw no other error', (t) => {
   const files = [png(8), riff(['VP8X', canvas(64)], ['VP8 ', webpData.lossy])];
   const changes = fc.array(fc.tuple(fc.nat(200), fc.nat(255)), { maxLength: 6 });
   fc.assert(

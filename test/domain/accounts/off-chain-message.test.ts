@@ -21,7 +21,7 @@ const text = Buffer.from(message);
 const forms = Object.entries(envelopes);
 const domains = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => Buffer.from(bytes));
 
-void t.test('each form of an off-chain message returns its text', (t) => {
+void t.test('the text is read from each form of an off-chain message', (t) => {
   for (const [name, build] of forms)
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 600 }), domains, (given, domain) => {
@@ -37,7 +37,7 @@ void t.test('each form of an off-chain message returns its text', (t) => {
 });
 
 void t.test(
-  'a signed message with a changed byte is refused: the signature is over the whole envelope',
+  'an off-chain message is refused if any byte of its envelope changed after signing',
   (t) => {
     for (const [name, build] of forms) {
       const good = build({ text, signers: [wallet] });
@@ -54,7 +54,7 @@ void t.test(
 );
 
 void t.test(
-  'a changed byte that the wallet signs is refused, except in the two free fields',
+  'an envelope with any changed byte is refused even if signed, except in its two free fields',
   (t) => {
     const formatPlace = 17;
     const domainPlaces = { from: 17, to: 49 };

@@ -125,7 +125,7 @@ void t.test('a wallet’s possible actions follow from the accounts of its subsc
   t.end();
 });
 
-void t.test('an approval is ample until half of it is used', (t) => {
+void t.test('an approval counts as ample until half of it is used', (t) => {
   const half = { ...tokens, delegatedAmount: 2n ** 63n };
   t.ok(hasAmpleApproval({ subscriberTokens: half, authorityAddress }));
   const less = { ...tokens, delegatedAmount: 2n ** 63n - 1n };
@@ -134,31 +134,34 @@ void t.test('an approval is ample until half of it is used', (t) => {
   t.end();
 });
 
-void t.test('a sponsor opens no token account, and only offers a frozen wallet to leave', (t) => {
-  const network = { programId, mint, keepers: [address()], treasuries: [address()] };
-  const sponsored = (purpose: Action['purpose'], change: Partial<WalletView>) =>
-    buildSponsored(
-      network,
-      {
-        ...{ purpose, wallet, sponsor: address(), withdraws: false, trialHours: null },
-        plan: { planPda } as NonNullable<Parameters<typeof buildSponsored>[1]['plan']>,
-        discount: { discountPercent: null, discountAmount: null, discountPeriods: null },
-        feeBps: 100,
-        minimumAmount: 0n,
-      },
-      { ...view, ...change },
-    );
-  t.match(sponsored('cancel', frozen), { instructions: [{}], payment: null });
-  t.same(sponsored('resume', { ...cancelled, ...frozen }), { refusal: 'frozen' });
-  t.same(sponsored('close', { ...over, ...frozen }), { refusal: 'frozen' });
-  for (const purpose of ['resume', 'repair', 'revoke'] as const)
-    t.same(sponsored(purpose, { ...cancelled, subscriberTokens: null }), {
-      refusal: 'no_token_account',
-    });
-  t.match(sponsored('close', { ...over, subscriberTokens: null }), { instructions: [{}] });
-  const stolen = { subscriberTokens: { ...tokens, owner: address() } };
-  t.same(sponsored('cancel', stolen), { refusal: 'no_token_account' });
-  t.same(sponsored('cancel', over), { refusal: 'nothing_to_do' });
-  t.same(sponsored('resume', over), { refusal: 'nothing_to_do' });
-  t.end();
-});
+void t.test(
+  'a sponsor opens no token account, and for a frozen wallet only sponsors a cancellation',
+  (t) => {
+    const network = { programId, mint, keepers: [address()], treasuries: [address()] };
+    const sponsored = (purpose: Action['purpose'], change: Partial<WalletView>) =>
+      buildSponsored(
+        network,
+        {
+          ...{ purpose, wallet, sponsor: address(), withdraws: false, trialHours: null },
+          plan: { planPda } as NonNullable<Parameters<typeof buildSponsored>[1]['plan']>,
+          discount: { discountPercent: null, discountAmount: null, discountPeriods: null },
+          feeBps: 100,
+          minimumAmount: 0n,
+        },
+        { ...view, ...change },
+      );
+    t.match(sponsored('cancel', frozen), { instructions: [{}], payment: null });
+    t.same(sponsored('resume', { ...cancelled, ...frozen }), { refusal: 'frozen' });
+    t.same(sponsored('close', { ...over, ...frozen }), { refusal: 'frozen' });
+    for (const purpose of ['resume', 'repair', 'revoke'] as const)
+      t.same(sponsored(purpose, { ...cancelled, subscriberTokens: null }), {
+        refusal: 'no_token_account',
+      });
+    t.match(sponsored('close', { ...over, subscriberTokens: null }), { instructions: [{}] });
+    const stolen = { subscriberTokens: { ...tokens, owner: address() } };
+    t.same(sponsored('cancel', stolen), { refusal: 'no_token_account' });
+    t.same(sponsored('cancel', over), { refusal: 'nothing_to_do' });
+    t.same(sponsored('resume', over), { refusal: 'nothing_to_do' });
+    t.end();
+  },
+);

@@ -1017,24 +1017,21 @@ void t.test('a state older than the row’s observed slot is ignored', async (t)
   t.equal(update.state.status, 'active');
 });
 
-void t.test(
-  'a new registration whose account an endpoint does not have yet is not closed',
-  async (t) => {
-    const world = newWorld('wallet');
-    const view = { ...viewOf(world), subscription: null };
-    const young = decide({ ...world.row, ageSeconds: 20 }, view, rules);
-    t.same(young.update.events, []);
-    t.equal(young.update.state.dueAt?.getTime(), Number(world.now + 10n) * 1000);
-    const old = decide({ ...world.row, ageSeconds: 200 }, view, rules);
-    t.same(
-      old.update.events.map(({ type }) => type),
-      ['cancel_requested', 'cancel_finalized'],
-    );
-  },
-);
+void t.test('a new registration does not end while an endpoint lacks its account', async (t) => {
+  const world = newWorld('wallet');
+  const view = { ...viewOf(world), subscription: null };
+  const young = decide({ ...world.row, ageSeconds: 20 }, view, rules);
+  t.same(young.update.events, []);
+  t.equal(young.update.state.dueAt?.getTime(), Number(world.now + 10n) * 1000);
+  const old = decide({ ...world.row, ageSeconds: 200 }, view, rules);
+  t.same(
+    old.update.events.map(({ type }) => type),
+    ['cancel_requested', 'cancel_finalized'],
+  );
+});
 
 void t.test(
-  'an account that only the registration has read is not ended within two minutes',
+  'a subscription whose account only the registration has read does not end within two minutes',
   async (t) => {
     const world = newWorld('wallet');
     const view = { ...viewOf(world), subscription: null };
@@ -1123,7 +1120,7 @@ void t.test('a keeper failure keeps the status and is retried', async (t) => {
 });
 
 void t.test(
-  'an obstacle of the plan blocks the plan; the subscription waits, and no keeper failure is counted',
+  'an obstacle of the plan blocks the plan: its subscriptions wait and no keeper failure is counted',
   async (t) => {
     const length = periodSeconds(terms.periodHours);
     for (const status of ['active', 'past_due'] as const) {
@@ -1146,7 +1143,7 @@ void t.test(
   },
 );
 
-void t.test('a live registration gets the identity of the account that it collects from', (t) => {
+void t.test('a live registration stores the identity of the account that it collects from', (t) => {
   const world = newWorld('wallet');
   const { initId, periodStart } = world.account!;
   const other = { chainInitId: initId - 1n, chainPeriodStart: timeOf(periodStart - 5n) };
@@ -1284,7 +1281,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull that no history shows delays later periods for eight look-ups, its own period for good',
+  'a pull missing in all histories delays later periods for eight look-ups and blocks its own period',
   async (t) => {
     const world = newWorld('wallet');
     t.ok(pullOnChain(world, terms.amount, 0n, 'foreign'));
@@ -1335,7 +1332,7 @@ void t.test(
 );
 
 void t.test(
-  'a history too long to read delays later periods for eight look-ups, and its own period for good',
+  'a history too long to read delays later periods for eight look-ups and blocks its own period',
   async (t) => {
     const world = newWorld('wallet');
     t.ok(pullOnChain(world, terms.amount, 0n, 'foreign'));
@@ -1416,7 +1413,7 @@ void t.test(
 );
 
 void t.test(
-  'a rest of a period that costs less than the minimum counts as paid, without payment and event',
+  'the rest of a period counts as paid, without payment and event, if it costs less than the minimum',
   async (t) => {
     const world = newWorld('wallet');
     const { periodStart } = world.account!;
@@ -1463,7 +1460,7 @@ void t.test(
 );
 
 void t.test(
-  'the first pull in a period that needed no payment pays it; the next one is a further pull',
+  'in a period without a due payment the first pull counts as its payment, the next as a further pull',
   async (t) => {
     const world = newWorld('wallet');
     const paidThrough = timeOf(world.account!.periodStart + length);

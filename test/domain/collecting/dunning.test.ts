@@ -9,7 +9,7 @@ const next = (hours: number, options: { days?: number; nextPeriod?: Date | null 
   nextAttemptAt(after(hours), { pastDueSince: since, days: 7, nextPeriod: null, ...options });
 
 void t.test(
-  'retries are due 1, 6, 24, 72 and 120 hours after the first failure, the last at the expiry',
+  'retries are due 1, 6, 24, 72 and 120 hours after the first failure, and the last at the expiry',
   async (t) => {
     t.same(
       [0, 1, 6, 24, 72, 120, 168].map((hours) => next(hours)),
@@ -19,7 +19,7 @@ void t.test(
 );
 
 void t.test(
-  'a late retry does not postpone the others, and skipped retries are not repeated',
+  'a late retry does not postpone later retries, and skipped retries are not made up for',
   async (t) => {
     t.same(next(5.9), after(6));
     t.same(next(30), after(72));

@@ -85,7 +85,7 @@ function toggled(row: KeeperSubscription, now: bigint, times: number) {
 }
 
 void t.test(
-  'after a failure on chain only two top-ups of the period cause a try; the retry stays due',
+  'after a failure on chain only two top-ups per period cause an early try; the retry stays due',
   async (t) => {
     const first = failed(keeperSubscription(T), T + 1n, { signature: 'failed' });
     t.match(first, { chainFailurePeriod: timeOf(T), earlyTries: 0 });

@@ -56,7 +56,7 @@ const terms = {
   noticeHours: null,
 };
 
-void t.test('a plan with noticeHours has one notice for each, and each is sent once', async (t) => {
+void t.test('a plan with noticeHours sends one notice per listed hour, each once', async (t) => {
   const hours = [720, 168, 24];
   const yearly = { ...terms, periodHours: 8760, noticeHours: hours };
   const before = (hoursBefore: number) => new Date(due.getTime() - hoursBefore * 3_600_000);
@@ -85,13 +85,16 @@ void t.test(
   },
 );
 
-void t.test('with a window, both reads are at the end of a window', async (t) => {
-  const odd = new Date('2026-03-01T00:00:01Z');
-  const paid = { paidThrough: odd, nextPaymentDue: odd, periodAnchor: odd };
-  const windows = { ...terms, collectionWindow: 900 };
-  t.same(nextRead(state(paid), windows), new Date('2026-02-28T18:15:00Z'));
-  t.same(
-    nextRead(state({ ...paid, announcedDue: odd }), windows),
-    new Date('2026-03-01T00:15:00Z'),
-  );
-});
+void t.test(
+  'with a collection window, the reads to announce and to collect are at the end of a window',
+  async (t) => {
+    const odd = new Date('2026-03-01T00:00:01Z');
+    const paid = { paidThrough: odd, nextPaymentDue: odd, periodAnchor: odd };
+    const windows = { ...terms, collectionWindow: 900 };
+    t.same(nextRead(state(paid), windows), new Date('2026-02-28T18:15:00Z'));
+    t.same(
+      nextRead(state({ ...paid, announcedDue: odd }), windows),
+      new Date('2026-03-01T00:15:00Z'),
+    );
+  },
+);

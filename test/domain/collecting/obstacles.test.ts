@@ -136,7 +136,7 @@ void t.test('the first of several obstacles is the reason', async (t) => {
 });
 
 void t.test(
-  'an empty, frozen or closed account is not a revocation; only a revoked approval is',
+  'an empty, frozen or closed token account is no revocation; a revoked approval is',
   async (t) => {
     for (const [reason, spoil] of wrongs)
       t.equal(
@@ -147,7 +147,7 @@ void t.test(
   },
 );
 
-void t.test('an obstacle of the plan is never the subscriber’s reason', async (t) => {
+void t.test('an obstacle of the plan is never reported as the subscriber’s failure', async (t) => {
   const plan = good.plan!;
   const blocked: [reason: string | undefined, view: ChainView][] = [
     ['wrong_program_or_mint', { ...good, plan: { ...plan, mint: 'x' } }],
@@ -166,7 +166,7 @@ void t.test('an obstacle of the plan is never the subscriber’s reason', async 
   }
 });
 
-void t.test('a merchant with a net of zero needs no account', async (t) => {
+void t.test('a payment with a net of zero needs no token account of the merchant', async (t) => {
   t.equal(planObstacle({ ...good, merchantTokens: null }, 0n, parties), undefined);
   const treasuryOnly = { ...good.plan!, destinations: ['treasury'] };
   t.equal(planObstacle({ ...good, plan: treasuryOnly }, 0n, parties), undefined);

@@ -27,7 +27,7 @@ const one = (changes: Partial<WalletDue> = {}): WalletDue => ({
 });
 
 void t.test(
-  'payments that are due earlier count against the balance first, at the same time the older one',
+  'the balance covers payments by due time; of two due at once, the older subscription is first',
   (t) => {
     const [a, b] = [one(), one({ id: 'b' })];
     t.equal(owedBefore(a, [a, b]), 0n, 'its own payment does not count');
@@ -45,7 +45,7 @@ void t.test(
 );
 
 void t.test(
-  'in any set of payments the wallet can pay those that its balance covers in order of their due time',
+  'in random sets of payments, exactly those that the balance covers in due order can be paid',
   (t) => {
     const payment = fc.record({
       id: fc.uuid(),

@@ -90,7 +90,7 @@ void t.test(
 );
 
 void t.test(
-  'a subscription that waits while its plan is unblocked marks the plan again',
+  'a subscription that starts to wait while its plan is being unblocked marks the plan as blocked again',
   async (t) => {
     const { sql } = await testDatabase(t);
     const id = await plan(sql, 2);

@@ -70,7 +70,7 @@ const cancelSeen = (row: KeeperSubscription): { update: SubscriptionUpdate } => 
   return { update };
 };
 
-void t.test('an assessment with a lost claim is not written and has no event', async (t) => {
+void t.test('an assessment whose claim was lost writes no change and no event', async (t) => {
   const { sql } = await testDatabase(t);
   const id = await subscription(sql);
   const held = await claim(sql);
@@ -200,7 +200,7 @@ void t.test(
 );
 
 void t.test(
-  'a transaction is committed with all of its payments or none if one has changed or lost its claim',
+  'if one payment of a transaction changed or lost its claim, none of its payments is committed',
   async (t) => {
     const { sql } = await testDatabase(t);
     const ids = [await subscription(sql), await subscription(sql), await subscription(sql)];
@@ -234,7 +234,7 @@ void t.test(
 );
 
 void t.test(
-  'of two keepers that commit a payment of one address, the second waits and writes the rest without it',
+  'of two keepers that commit a payment of one address, the second commits only its other payments',
   async (t) => {
     const { sql } = await testDatabase(t);
     const held = [await claim1(sql), await claim1(sql), await claim1(sql)];

@@ -130,7 +130,7 @@ void t.test('the last period of a plan has no next payment', async (t) => {
 });
 
 void t.test(
-  'a period that an earlier registration recorded has no second event, and no further pull pays it',
+  'a period that an earlier registration recorded gets no second event and no second payment',
   async (t) => {
     const covered = updateOf(row());
     applyCover(covered, pull(T), at(T + 24n * HOUR));
@@ -148,7 +148,7 @@ void t.test(
 );
 
 void t.test(
-  'the last failure of a past-due subscription waits for a signed change of plan',
+  'the last failure of a past-due subscription does not end it while a signed change may land',
   (t) => {
     const last = failure({ now: T + 7n * 24n * HOUR, signature: 'failed on chain' });
     const waiting = updateOf(row({ ...pastDue, isChangeSigned: true }));

@@ -22,7 +22,7 @@ const base: BillingTerms = {
 const lines = (terms: BillingTerms, limits: Parameters<typeof drawUp>[2], period = whole) =>
   drawUp(terms, period, limits).lines.map(({ kind, amount }) => [kind, amount]);
 
-void t.test('a whole period has one line, the plan at its full price', (t) => {
+void t.test('the invoice of a whole period has one line with the plan’s full price', (t) => {
   t.same(lines(base, { minimum: 0n }), [['plan', 10_000_000n]]);
   t.match(drawUp(base, whole, { minimum: 0n }), {
     total: 10_000_000n,
@@ -32,7 +32,7 @@ void t.test('a whole period has one line, the plan at its full price', (t) => {
   t.end();
 });
 
-void t.test('20 of 30 days at 25 % off are two lines, rounded to cents', (t) => {
+void t.test('the invoice for 20 of 30 days at 25 % off has two lines, rounded to cents', (t) => {
   const terms = { ...base, discountPercent: 25, trialEndsAt: timeOf(START + LENGTH / 3n) };
   t.same(lines(terms, { minimum: 0n }), [
     ['plan', 6_666_666n],
@@ -49,34 +49,44 @@ void t.test('20 of 30 days at 25 % off are two lines, rounded to cents', (t) => 
   t.end();
 });
 
-void t.test('a part below the minimum is taken off, and no credit is spent on it', (t) => {
-  const terms = { ...base, unpausedAt: timeOf(whole.end - 720n * 36n), credit: 50_000n };
-  t.same(lines(terms, { minimum: 100_001n }), [
-    ['plan', 100_000n],
-    ['adjustment', -100_000n],
-  ]);
-  t.match(drawUp(terms, whole, { minimum: 100_001n }), { total: 0n, creditApplied: 0n });
-  t.equal(drawUp(terms, whole, { minimum: 100_000n }).amountDue, 100_000n);
-  t.end();
-});
+void t.test(
+  'a part of a period below the minimum is waived on the invoice and uses no credit',
+  (t) => {
+    const terms = { ...base, unpausedAt: timeOf(whole.end - 720n * 36n), credit: 50_000n };
+    t.same(lines(terms, { minimum: 100_001n }), [
+      ['plan', 100_000n],
+      ['adjustment', -100_000n],
+    ]);
+    t.match(drawUp(terms, whole, { minimum: 100_001n }), { total: 0n, creditApplied: 0n });
+    t.equal(drawUp(terms, whole, { minimum: 100_000n }).amountDue, 100_000n);
+    t.end();
+  },
+);
 
-void t.test('credit pays first, and leaves the minimum or nothing to pull', (t) => {
-  const paid = (credit: bigint, room = 1000n) => {
-    const { creditApplied, amountDue } = payable(1000n, { credit, minimum: 100n, room });
-    return [creditApplied, amountDue];
-  };
-  t.same(paid(0n), [0n, 1000n]);
-  t.same(paid(900n), [900n, 100n]);
-  t.same(paid(950n), [900n, 100n]);
-  t.same(paid(2000n), [1000n, 0n]);
-  t.same(paid(300n, 0n), [300n, 0n], 'without room only the credit pays, the rest is not charged');
-  t.same(paid(300n, 99n), [300n, 0n], 'less room than the minimum is none');
-  t.same(paid(300n, 500n), [300n, 500n], 'what fits into the room is pulled');
-  t.same(paid(950n, 50n), [950n, 0n], 'a credit that would leave the minimum pays all it can');
-  t.end();
-});
+void t.test(
+  'credit pays an invoice first, and leaves nothing or at least the minimum to pull',
+  (t) => {
+    const paid = (credit: bigint, room = 1000n) => {
+      const { creditApplied, amountDue } = payable(1000n, { credit, minimum: 100n, room });
+      return [creditApplied, amountDue];
+    };
+    t.same(paid(0n), [0n, 1000n]);
+    t.same(paid(900n), [900n, 100n]);
+    t.same(paid(950n), [900n, 100n]);
+    t.same(paid(2000n), [1000n, 0n]);
+    t.same(
+      paid(300n, 0n),
+      [300n, 0n],
+      'without room only the credit pays, the rest is not charged',
+    );
+    t.same(paid(300n, 99n), [300n, 0n], 'less room than the minimum is none');
+    t.same(paid(300n, 500n), [300n, 500n], 'what fits into the room is pulled');
+    t.same(paid(950n, 50n), [950n, 0n], 'a credit that would leave the minimum pays all it can');
+    t.end();
+  },
+);
 
-void t.test('in any terms the sums of an invoice agree and its limits hold', (t) => {
+void t.test('for random terms the sums of an invoice add up and stay within their limits', (t) => {
   const time = fc.option(
     fc.bigInt({ min: -LENGTH, max: 2n * LENGTH }).map((at) => timeOf(START + at)),
   );

@@ -38,7 +38,7 @@ void t.test(
 );
 
 void t.test(
-  'an amount below the minimum is collected for a whole period and not for a part of one',
+  'an amount below the minimum is collected for a whole period but not for a part of a period',
   (t) => {
     const late = (rest: bigint) => ({ ...base, trialEndsAt: timeOf(whole.end - rest) });
     const part = 720n * 36n; // A hundredth of the period: 100,000.
@@ -152,7 +152,7 @@ void t.test(
 );
 
 void t.test(
-  'a wallet that begins inside a period is charged for the rest of it, and in full for each later one',
+  'a wallet that starts inside a period pays the rest of that period, then each period in full',
   (t) => {
     const length = whole.end - whole.start;
     fc.assert(

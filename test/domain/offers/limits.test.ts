@@ -60,7 +60,7 @@ const ask = (
   return overBudget(limits, { ...none, ...usage }, { purpose, cost, balance, floor: FLOOR });
 };
 
-void t.test('each budget of sponsoring can be used up completely and not exceeded', (t) => {
+void t.test('each sponsoring budget can be used up completely but not exceeded', (t) => {
   t.equal(ask({}), undefined);
   const ends: [keyof SponsorUsage, bigint, string][] = [
     ['total', 900n, 'budget'],
@@ -84,37 +84,40 @@ void t.test('each budget of sponsoring can be used up completely and not exceede
   t.end();
 });
 
-void t.test('the limit of open rent per merchant follows fees, approval and vouching', (t) => {
-  const standing = { vouched: null, isApproved: false, fees: 0n };
-  const cases: [Partial<MerchantStanding>, bigint, boolean][] = [
-    [{}, 200n, true],
-    [{ fees: 199_000n }, 399n, true],
-    [{ fees: 199_999n }, 399n, true],
-    [{ fees: 200_000n }, 400n, false],
-    [{ fees: 400_000n }, 600n, false],
-    [{ fees: 10n ** 12n }, 600n, false],
-    [{ isApproved: true }, 600n, false],
-    [{ vouched: 500n }, 500n, false],
-    [{ vouched: 700n }, 600n, false],
-    [{ vouched: 0n, isApproved: true, fees: 10n ** 12n }, 0n, false],
-  ];
-  for (const [own, lamports, isNew] of cases) {
-    const merchant = { ...standing, ...own };
-    t.equal(mayBeOut(limits, merchant), lamports);
-    t.equal(isNewMerchant(limits, merchant), isNew);
-    const last = { ...merchant, merchantOut: lamports - 90n };
-    t.equal(ask(last), undefined);
-    t.equal(ask({ ...last, merchantOut: lamports - 89n }), 'merchant_budget');
-    t.equal(ask({ ...last, merchantOut: lamports + 1n }, 'repair'), undefined, 'it adds no rent');
-  }
-  t.equal(mayBeOut({ ...limits, merchantStart: 700n }, standing), 600n);
-  t.equal(isNearLimit(160n, 200n), false);
-  t.equal(isNearLimit(161n, 200n), true);
-  t.equal(isNearLimit(0n, 0n), false);
-  t.end();
-});
+void t.test(
+  'a merchant’s limit of open rent depends on its fees, its approval and the operator’s guarantee',
+  (t) => {
+    const standing = { vouched: null, isApproved: false, fees: 0n };
+    const cases: [Partial<MerchantStanding>, bigint, boolean][] = [
+      [{}, 200n, true],
+      [{ fees: 199_000n }, 399n, true],
+      [{ fees: 199_999n }, 399n, true],
+      [{ fees: 200_000n }, 400n, false],
+      [{ fees: 400_000n }, 600n, false],
+      [{ fees: 10n ** 12n }, 600n, false],
+      [{ isApproved: true }, 600n, false],
+      [{ vouched: 500n }, 500n, false],
+      [{ vouched: 700n }, 600n, false],
+      [{ vouched: 0n, isApproved: true, fees: 10n ** 12n }, 0n, false],
+    ];
+    for (const [own, lamports, isNew] of cases) {
+      const merchant = { ...standing, ...own };
+      t.equal(mayBeOut(limits, merchant), lamports);
+      t.equal(isNewMerchant(limits, merchant), isNew);
+      const last = { ...merchant, merchantOut: lamports - 90n };
+      t.equal(ask(last), undefined);
+      t.equal(ask({ ...last, merchantOut: lamports - 89n }), 'merchant_budget');
+      t.equal(ask({ ...last, merchantOut: lamports + 1n }, 'repair'), undefined, 'it adds no rent');
+    }
+    t.equal(mayBeOut({ ...limits, merchantStart: 700n }, standing), 600n);
+    t.equal(isNearLimit(160n, 200n), false);
+    t.equal(isNearLimit(161n, 200n), true);
+    t.equal(isNearLimit(0n, 0n), false);
+    t.end();
+  },
+);
 
-void t.test('new merchants together get a fifth of the daily sponsoring budget', (t) => {
+void t.test('new merchants together can spend a fifth of the daily sponsoring budget', (t) => {
   const isNew = { isApproved: false };
   t.equal(ask({ ...isNew, newMerchants: 100n, total: 900n }), undefined);
   t.equal(ask({ ...isNew, newMerchants: 101n }), 'budget');
@@ -126,7 +129,7 @@ void t.test('new merchants together get a fifth of the daily sponsoring budget',
 });
 
 void t.test(
-  'the floor of the sponsor’s balance counts what open transactions may still spend',
+  'the minimum balance of the sponsor includes what open transactions may still spend',
   (t) => {
     t.equal(ask({ reserved: 99_900n }), undefined);
     t.equal(ask({ reserved: 99_901n }), 'low_balance');
@@ -138,19 +141,22 @@ void t.test(
   },
 );
 
-void t.test('leaving has its own budget, of which one wallet gets a part', (t) => {
-  const spent = { total: 1000n, wallet: 300n, address: 500n, merchantOut: 600n };
-  t.equal(ask(spent, 'cancel'), undefined, 'whatever sign-ups have cost');
-  t.equal(ask({ leaving: 391n }, 'cancel'), 'budget');
-  t.equal(ask({ walletLeaving: 11n }, 'cancel'), 'wallet_budget');
-  t.equal(ask({ addressLeaving: 71n }, 'cancel'), 'address_budget');
-  t.equal(ask({ siteLeaving: 310n }, 'cancel'), undefined);
-  t.equal(ask({ siteLeaving: 311n }, 'cancel'), 'address_budget');
-  t.equal(ask({}, 'cancel', FLOOR + 9n), 'low_balance');
-  t.end();
-});
+void t.test(
+  'sponsored cancellations have a separate budget, and a wallet can spend only a part of it',
+  (t) => {
+    const spent = { total: 1000n, wallet: 300n, address: 500n, merchantOut: 600n };
+    t.equal(ask(spent, 'cancel'), undefined, 'whatever sign-ups have cost');
+    t.equal(ask({ leaving: 391n }, 'cancel'), 'budget');
+    t.equal(ask({ walletLeaving: 11n }, 'cancel'), 'wallet_budget');
+    t.equal(ask({ addressLeaving: 71n }, 'cancel'), 'address_budget');
+    t.equal(ask({ siteLeaving: 310n }, 'cancel'), undefined);
+    t.equal(ask({ siteLeaving: 311n }, 'cancel'), 'address_budget');
+    t.equal(ask({}, 'cancel', FLOOR + 9n), 'low_balance');
+    t.end();
+  },
+);
 
-void t.test('nothing is sponsored unless the operator says so', (t) => {
+void t.test('nothing is sponsored unless the operator configures a budget', (t) => {
   const config = loadConfig('developer', { env: {} });
   t.equal(sponsorLimits(config), undefined);
   const on = sponsorLimits({ ...config, sponsorPerDay: 5 });
@@ -158,18 +164,21 @@ void t.test('nothing is sponsored unless the operator says so', (t) => {
   t.end();
 });
 
-void t.test('the budget of a transaction follows its simulation, within bounds', (t) => {
-  const budget = budgetOf(50_000n, 200_000n);
-  t.same(budget, { computeUnits: 100_000, unitPrice: 20_000n, loadedDataBytes: 1_288_576 });
-  t.equal(maxFeeOf(budget), 12_000n);
-  t.ok(isAllowedBudget(budget));
-  t.same(budgetOf(null, null), MAX_BUDGET);
-  t.ok(isAllowedBudget(MAX_BUDGET));
-  for (const forged of [
-    { computeUnits: 1_400_000 },
-    { unitPrice: 20_001n },
-    { loadedDataBytes: 64 * 1024 * 1024 },
-  ])
-    t.notOk(isAllowedBudget({ ...budget, ...forged }));
-  t.end();
-});
+void t.test(
+  'a transaction’s compute and fee limits are derived from its simulation, within bounds',
+  (t) => {
+    const budget = budgetOf(50_000n, 200_000n);
+    t.same(budget, { computeUnits: 100_000, unitPrice: 20_000n, loadedDataBytes: 1_288_576 });
+    t.equal(maxFeeOf(budget), 12_000n);
+    t.ok(isAllowedBudget(budget));
+    t.same(budgetOf(null, null), MAX_BUDGET);
+    t.ok(isAllowedBudget(MAX_BUDGET));
+    for (const forged of [
+      { computeUnits: 1_400_000 },
+      { unitPrice: 20_001n },
+      { loadedDataBytes: 64 * 1024 * 1024 },
+    ])
+      t.notOk(isAllowedBudget({ ...budget, ...forged }));
+    t.end();
+  },
+);

@@ -60,7 +60,7 @@ void t.test('a refund that another transaction has paid is refused', async (t) =
 });
 
 void t.test(
-  'a refund is not sent if only one of two endpoints shows that nothing has paid it',
+  'a refund is not sent if only one of two endpoints shows that no transaction has paid it',
   async (t) => {
     const { refusal } = await scene(t, { isPaid: true });
     const both = [returnsAnother, returnsNone];
@@ -69,7 +69,7 @@ void t.test(
 );
 
 void t.test(
-  'an unpaid refund is sent when two histories show that nothing has paid it',
+  'a refund is sent when the histories of two endpoints show that no transaction has paid it',
   async (t) => {
     const { refusal, stage, refund } = await scene(t);
     t.equal(await refusal(honest), null, 'the only endpoint');
@@ -82,7 +82,7 @@ void t.test(
   },
 );
 
-void t.test('a refund waits for an endpoint that is rate limited for a moment', async (t) => {
+void t.test('a refund is sent after a short rate limit of an endpoint is over', async (t) => {
   const { stage, relayed } = await scene(t);
   let refused = 0;
   const busy = await startRewritingEndpoint(stage.net.rpcUrl, honest, (method) => {
@@ -100,47 +100,50 @@ void t.test('a refund waits for an endpoint that is rate limited for a moment', 
   t.equal(refused, 1);
 });
 
-void t.test('the relay sends no second transfer while one of two endpoints is down', async (t) => {
-  const stage = await startApiStage(t);
-  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
-  const { path, token } = await merchantOf(stage, plan);
-  const keeper = await stage.startKeeper();
-  const buyer = await stage.buyer(plan);
-  await buyer.buy();
-  await stage.until('it is paid', async () => (await paid(stage, buyer)).length === 1);
-  await stage.quiet();
-  await keeper.stop();
-  const { merchant: seller } = plan;
-  stage.net.fund(seller.address, { usdc: 50_000_000n, lamports: 1_000_000_000n });
-  stage.net.mineBlocks(2);
-  const [payment] = await stage.sql<[{ id: string; amountNet: bigint }]>`
+void t.test(
+  'while one of two endpoints is down, the relay sends no second transfer of a refund',
+  async (t) => {
+    const stage = await startApiStage(t);
+    const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+    const { path, token } = await merchantOf(stage, plan);
+    const keeper = await stage.startKeeper();
+    const buyer = await stage.buyer(plan);
+    await buyer.buy();
+    await stage.until('it is paid', async () => (await paid(stage, buyer)).length === 1);
+    await stage.quiet();
+    await keeper.stop();
+    const { merchant: seller } = plan;
+    stage.net.fund(seller.address, { usdc: 50_000_000n, lamports: 1_000_000_000n });
+    stage.net.mineBlocks(2);
+    const [payment] = await stage.sql<[{ id: string; amountNet: bigint }]>`
     select id, amount_net from payments`;
-  const before = await stage.balance(buyer.wallet);
-  const { body } = await stage.api.call<{ transaction: string; offerId: string }>(
-    'POST',
-    `${path}/transactions/${payment.id}/refunds`,
-    { token, body: {} },
-  );
-  const { transaction, offerId } = body.data;
-  const lacking = await startRewritingEndpoint(stage.net.rpcUrl, listsNone);
-  const down = await startRewritingEndpoint(stage.net.rpcUrl, honest, () => ({
-    code: 429,
-    message: 'Too many requests',
-  }));
-  const urls = [lacking.url, down.url];
-  const rpc = createRpc({ urls, log: pino({ enabled: false }), probeMs: Infinity });
-  t.teardown(async () => {
-    await rpc.close();
-    lacking.close();
-    down.close();
-  });
-  await stage.land(seller, transaction);
-  Object.assign(stage.api.deps.chain, rpc);
-  const second = await stage.api.call('POST', '/merchant/transactions', {
-    token,
-    body: { offerId, transaction: addSignature(seller, priced(transaction, 30_000n)) },
-  });
-  t.match(second, { status: 503, body: { error: { message: /nothing was sent.*Try again/ } } });
-  stage.net.mineBlocks(2);
-  t.equal((await stage.balance(buyer.wallet)) - before, payment.amountNet, 'paid once');
-});
+    const before = await stage.balance(buyer.wallet);
+    const { body } = await stage.api.call<{ transaction: string; offerId: string }>(
+      'POST',
+      `${path}/transactions/${payment.id}/refunds`,
+      { token, body: {} },
+    );
+    const { transaction, offerId } = body.data;
+    const lacking = await startRewritingEndpoint(stage.net.rpcUrl, listsNone);
+    const down = await startRewritingEndpoint(stage.net.rpcUrl, honest, () => ({
+      code: 429,
+      message: 'Too many requests',
+    }));
+    const urls = [lacking.url, down.url];
+    const rpc = createRpc({ urls, log: pino({ enabled: false }), probeMs: Infinity });
+    t.teardown(async () => {
+      await rpc.close();
+      lacking.close();
+      down.close();
+    });
+    await stage.land(seller, transaction);
+    Object.assign(stage.api.deps.chain, rpc);
+    const second = await stage.api.call('POST', '/merchant/transactions', {
+      token,
+      body: { offerId, transaction: addSignature(seller, priced(transaction, 30_000n)) },
+    });
+    t.match(second, { status: 503, body: { error: { message: /nothing was sent.*Try again/ } } });
+    stage.net.mineBlocks(2);
+    t.equal((await stage.balance(buyer.wallet)) - before, payment.amountNet, 'paid once');
+  },
+);

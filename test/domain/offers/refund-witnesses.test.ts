@@ -82,7 +82,7 @@ for (const [what, rewrite] of sick)
   });
 
 void t.test(
-  'a landed refund stays pending while one endpoint shows another transaction and one lacks it',
+  'a landed refund stays pending if one endpoint shows only another transaction and the other shows none',
   async (t) => {
     const { stage, subscription } = await startPaid(t);
     const { offer } = await ask(stage, subscription, null);
@@ -101,7 +101,7 @@ void t.test(
 );
 
 void t.test(
-  'a refund whose reference belongs to another transaction expires when two endpoints return that one',
+  'a refund expires if two endpoints show that another transaction uses its reference',
   async (t) => {
     const { stage, subscription } = await startPaid(t);
     const { refund } = await ask(stage, subscription, null);
@@ -116,7 +116,7 @@ void t.test(
 );
 
 void t.test(
-  'a refund that just landed is recorded while the first endpoint has no time for it',
+  'a refund that just landed is recorded while the first endpoint lacks its block time',
   async (t) => {
     const { stage, subscription } = await startPaid(t);
     const { offer } = await ask(stage, subscription, null);

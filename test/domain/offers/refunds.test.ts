@@ -34,7 +34,7 @@ const refunded = async (stage: Stage) =>
     .amountRefunded;
 
 void t.test(
-  'a refund is recorded when its transfer is finalized, with one event, and later look-ups change nothing',
+  'a refund is recorded with one event when its transfer is finalized; later look-ups change nothing',
   async (t) => {
     const { stage, subscription } = await startPaid(t);
     const { context } = stage.parts();
@@ -123,7 +123,7 @@ const repeated = [
 ];
 for (const { title, asked, excess } of repeated)
   void t.test(
-    `a second landing of a recorded refund’s transfer is handled: ${title}`,
+    `a second transfer of a recorded refund is recorded separately: ${title}`,
     async (t) => {
       const { stage, subscription } = await startPaid(t);
       const { context } = stage.parts();
@@ -165,22 +165,25 @@ for (const { title, asked, excess } of repeated)
     },
   );
 
-void t.test('a part that became credit is not refunded again by a late transfer', async (t) => {
-  const { stage, subscription } = await startPaid(t);
-  const { context } = stage.parts();
-  const { offer } = await ask(stage, subscription, null);
-  await stage.sql`update payments set amount_credited = 4000000`;
-  await send(stage, subscription.plan.merchant, offer.transaction);
-  await lookNow(stage);
-  await recordRefunds(context);
-  t.match(await stage.sql`select status, excess from refunds`, [
-    { status: 'succeeded', excess: 4_000_000n },
-  ]);
-  t.equal(await refunded(stage), 950_000n);
-});
+void t.test(
+  'if part of a payment became credit, a late transfer of an expired refund counts it as excess',
+  async (t) => {
+    const { stage, subscription } = await startPaid(t);
+    const { context } = stage.parts();
+    const { offer } = await ask(stage, subscription, null);
+    await stage.sql`update payments set amount_credited = 4000000`;
+    await send(stage, subscription.plan.merchant, offer.transaction);
+    await lookNow(stage);
+    await recordRefunds(context);
+    t.match(await stage.sql`select status, excess from refunds`, [
+      { status: 'succeeded', excess: 4_000_000n },
+    ]);
+    t.equal(await refunded(stage), 950_000n);
+  },
+);
 
 void t.test(
-  'a refund expires only when both endpoints show its blockhash dead, and only then is another offered',
+  'a refund expires, and can be requested again, only when both endpoints show its blockhash as expired',
   async (t) => {
     const { stage, subscription } = await startPaid(t, { lagPort: 0 });
     const rpc = createRpc({
@@ -258,30 +261,27 @@ void t.test(
   },
 );
 
-void t.test(
-  'a refund expires only after all endpoints were asked: one without history does not decide',
-  async (t) => {
-    const { stage, subscription } = await startPaid(t);
-    const { refund, offer } = await ask(stage, subscription, 1_000_000n);
-    const txSignature = await send(stage, subscription.plan.merchant, offer.transaction);
-    const forgetful = await startRewritingEndpoint(stage.net.rpcUrl, (method, _params, result) =>
-      method === 'getSignaturesForAddress' ? [] : result,
-    );
-    t.teardown(() => forgetful.close());
-    const both = createRpc({
-      urls: [forgetful.url, stage.net.rpcUrl],
-      log: pino({ enabled: false }),
-    });
-    t.teardown(() => both.close());
-    const { context } = stage.parts({
-      getSignaturesForAddress: (...given) => both.getSignaturesForAddress(...given),
-    });
-    await stage.sql`update refunds set created_at = now() - interval '6 minutes' where id = ${refund.id}`;
-    await lookNow(stage);
-    await recordRefunds(context);
-    t.match(await refunds(stage), [{ status: 'succeeded', txSignature }]);
-  },
-);
+void t.test('a refund does not expire because of an endpoint without history', async (t) => {
+  const { stage, subscription } = await startPaid(t);
+  const { refund, offer } = await ask(stage, subscription, 1_000_000n);
+  const txSignature = await send(stage, subscription.plan.merchant, offer.transaction);
+  const forgetful = await startRewritingEndpoint(stage.net.rpcUrl, (method, _params, result) =>
+    method === 'getSignaturesForAddress' ? [] : result,
+  );
+  t.teardown(() => forgetful.close());
+  const both = createRpc({
+    urls: [forgetful.url, stage.net.rpcUrl],
+    log: pino({ enabled: false }),
+  });
+  t.teardown(() => both.close());
+  const { context } = stage.parts({
+    getSignaturesForAddress: (...given) => both.getSignaturesForAddress(...given),
+  });
+  await stage.sql`update refunds set created_at = now() - interval '6 minutes' where id = ${refund.id}`;
+  await lookNow(stage);
+  await recordRefunds(context);
+  t.match(await refunds(stage), [{ status: 'succeeded', txSignature }]);
+});
 
 void t.test(
   'a landed refund that one of two histories lacks stays pending while the other endpoint is rate limited or down',
@@ -328,7 +328,7 @@ void t.test(
 );
 
 void t.test(
-  'a refund stays pending and reserved while its history cannot be read completely',
+  'while its history cannot be read completely, a refund stays pending and its amount reserved',
   async (t) => {
     const { stage, subscription } = await startPaid(t);
     const { refund } = await ask(stage, subscription, null);

@@ -108,52 +108,61 @@ void t.test(
   },
 );
 
-void t.test('a row has its app, endpoint and the outcome of its last attempt', async (t) => {
-  const { sql } = await testDatabase(t);
-  const app = await seedApp(sql, 'http://127.0.0.1:9/hook');
-  const [id = ''] = await queueDeliveries(sql, app, 1);
-  await sql`insert into earlier_attempts (delivery_id, number, started_at, duration_ms, http_status) values (${id}, 1, now(), 5, 500)`;
-  await sql`insert into earlier_attempts (delivery_id, number, started_at, duration_ms, error) values (${id}, 2, now(), 5000, 'timeout')`;
-  await sql`update delivery_queue set attempts = 2 where id = ${id}`;
-  t.match(await all(sql, {}), [
-    {
-      id,
-      appId: app.appId,
-      appName: 'an app',
-      webhookId: app.endpointId,
-      url: 'http://127.0.0.1:9/hook',
-      lastStatus: null,
-      lastError: 'timeout',
-    },
-  ]);
-});
+void t.test(
+  'a row of the delivery log shows app, endpoint and the outcome of the last attempt',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const app = await seedApp(sql, 'http://127.0.0.1:9/hook');
+    const [id = ''] = await queueDeliveries(sql, app, 1);
+    await sql`insert into earlier_attempts (delivery_id, number, started_at, duration_ms, http_status) values (${id}, 1, now(), 5, 500)`;
+    await sql`insert into earlier_attempts (delivery_id, number, started_at, duration_ms, error) values (${id}, 2, now(), 5000, 'timeout')`;
+    await sql`update delivery_queue set attempts = 2 where id = ${id}`;
+    t.match(await all(sql, {}), [
+      {
+        id,
+        appId: app.appId,
+        appName: 'an app',
+        webhookId: app.endpointId,
+        url: 'http://127.0.0.1:9/hook',
+        lastStatus: null,
+        lastError: 'timeout',
+      },
+    ]);
+  },
+);
 
-void t.test('a rare filter takes several bounded steps; each reports its progress', async (t) => {
-  const { sql } = await testDatabase(t);
-  const app = await seedApp(sql, 'http://127.0.0.1:9/');
-  const ids = await queueDeliveries(sql, app, 25_000);
-  await finishDeliveries(sql, 'delivered');
-  await changeType(sql, [ids[10]!], 'cancel_forced');
-  const steps = [];
-  const walk = (filters: LogFilters, how: Walk) => walkDeliveries(sql, filters, how);
-  for await (const step of readLog(walk, { ...any, type: 'cancel_forced' }, { limit: 10 }))
-    steps.push(step);
-  t.same(
-    steps.map(({ rows }) => rows.length),
-    [0, 0, 1],
-  );
-  t.same(
-    steps.map(({ lookedBackTo }) => lookedBackTo),
-    [timeOfId(ids[15_000]!), timeOfId(ids[5_000]!), null],
-  );
-  t.same(idsOf(steps[2]!.rows), [ids[10]]);
-});
+void t.test(
+  'a filter with few matches is searched in several bounded steps that report progress',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const app = await seedApp(sql, 'http://127.0.0.1:9/');
+    const ids = await queueDeliveries(sql, app, 25_000);
+    await finishDeliveries(sql, 'delivered');
+    await changeType(sql, [ids[10]!], 'cancel_forced');
+    const steps = [];
+    const walk = (filters: LogFilters, how: Walk) => walkDeliveries(sql, filters, how);
+    for await (const step of readLog(walk, { ...any, type: 'cancel_forced' }, { limit: 10 }))
+      steps.push(step);
+    t.same(
+      steps.map(({ rows }) => rows.length),
+      [0, 0, 1],
+    );
+    t.same(
+      steps.map(({ lookedBackTo }) => lookedBackTo),
+      [timeOfId(ids[15_000]!), timeOfId(ids[5_000]!), null],
+    );
+    t.same(idsOf(steps[2]!.rows), [ids[10]]);
+  },
+);
 
-void t.test('pending deliveries beyond one step are found by further steps', async (t) => {
-  const { sql } = await testDatabase(t);
-  const app = await seedApp(sql, 'http://127.0.0.1:9/');
-  const ids = await queueDeliveries(sql, app, 10_050);
-  t.same(idsOf(await all(sql, { status: 'pending' }, 20)), ids.slice(-20).reverse());
-  await finishDeliveries(sql, 'delivered', { ids: ids.slice(31) });
-  t.same(idsOf(await all(sql, { status: 'pending' }, 20)), ids.slice(11, 31).reverse());
-});
+void t.test(
+  'pending deliveries beyond the first step of a search are found by later steps',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const app = await seedApp(sql, 'http://127.0.0.1:9/');
+    const ids = await queueDeliveries(sql, app, 10_050);
+    t.same(idsOf(await all(sql, { status: 'pending' }, 20)), ids.slice(-20).reverse());
+    await finishDeliveries(sql, 'delivered', { ids: ids.slice(31) });
+    t.same(idsOf(await all(sql, { status: 'pending' }, 20)), ids.slice(11, 31).reverse());
+  },
+);

@@ -44,7 +44,7 @@ async function insertSubscriptions(sql: Sql, appId: string, count: number): Prom
 }
 
 void t.test(
-  'an event of an older, still open transaction delays later events, and each is returned once',
+  'an open transaction with an older event delays later events, and each event is returned once',
   async (t) => {
     const { sql } = await testDatabase(t);
     const { appId } = await seedApp(sql, 'http://127.0.0.1:1/');
@@ -224,7 +224,7 @@ void t.test('unrelated notifications cause no endless reads', async (t) => {
   t.ok(counter.count() <= 14, `${counter.count()} statements in 3 s`);
 });
 
-void t.test('an aborted signal ends the wait', async (t) => {
+void t.test('aborting the signal ends the wait for events', async (t) => {
   const { sql } = await testDatabase(t);
   const { appId } = await seedApp(sql, 'http://127.0.0.1:1/');
   const stop = new AbortController();

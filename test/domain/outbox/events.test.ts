@@ -37,7 +37,7 @@ const context: EventContext = {
 };
 
 void t.test(
-  'the body has the common fields, amounts as strings beyond 2^53, times as ISO 8601 with milliseconds',
+  'an event has the common fields, amounts as strings, and times as ISO 8601 with milliseconds',
   (t) => {
     const amountGross = 2n ** 63n - 1n;
     const text = eventBody(context, 'payment_success', {
@@ -168,7 +168,7 @@ void t.test(
 );
 
 void t.test(
-  'the database has the same opt-in types as the code, and a plan event has no subscription',
+  'the opt-in event types in the database equal those in the code; a plan event has no subscription',
   async (t) => {
     const { sql } = await testDatabase(t);
     const { id, appId } = await subscription(sql);
@@ -229,7 +229,7 @@ void t.test(
 );
 
 void t.test(
-  'an event and its delivery read no more among thousands of events, also with plans cached when there were none',
+  'storing an event reads no more rows among thousands of events, even with old cached query plans',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const { id, appId } = await subscription(sql);

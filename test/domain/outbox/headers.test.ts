@@ -6,7 +6,7 @@ const judged = (headers: Record<string, string>) =>
     throw new Error(`${name} ${rule}`);
   });
 
-void t.test('headers are taken with their names in lower case', (t) => {
+void t.test('custom header names are stored in lower case', (t) => {
   const headers = judged({ 'X-Gateway-Key': 'a b\tc', Authorization: 'Basic eDp5', cookie: 'a=b' });
   t.same(flatHeaders(headers), [
     'x-gateway-key',
@@ -24,7 +24,7 @@ void t.test('headers are taken with their names in lower case', (t) => {
   t.end();
 });
 
-void t.test('headers of the service, of the connection and of the form are refused', (t) => {
+void t.test('reserved headers, connection headers and malformed headers are refused', (t) => {
   for (const name of [
     'Content-Type',
     'content-length',

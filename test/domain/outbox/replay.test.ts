@@ -101,7 +101,7 @@ void t.test('a replay makes pending deliveries due at once and adds none', async
 });
 
 void t.test(
-  'a replay that was planned after another one ended queues its deliveries, whatever the clock says',
+  'a replay planned after another replay ended queues deliveries even if clocks differ',
   async (t) => {
     const { sql, app } = await mixed(t);
     const selection = { ...everything, endpointId: app.endpointId, status: 'failed' };
@@ -142,29 +142,32 @@ void t.test('a replayed delivery is queued as a new delivery of the same event',
   });
 });
 
-void t.test('a replay is refused without a live endpoint and queued for a new one', async (t) => {
-  const { sql, app, failed } = await mixed(t);
-  const [id = ''] = failed;
-  await sql`update webhook_endpoints set deleted_at = now()`;
-  await t.rejects(
-    sql.begin((tx) => replayDelivery(tx, id, requester)),
-    { code: 'CONFLICT' },
-  );
-  const selection = { ...everything, endpointId: app.endpointId, status: 'failed' };
-  t.match(await planReplay(sql, selection), {
-    matching: [{ status: 'failed', count: 20, deliverable: 0 }],
-    deliverable: 0,
-  });
-  const [endpoint] = await sql<{ id: string }[]>`
+void t.test(
+  'a replay is refused without a live endpoint and works after a new endpoint is created',
+  async (t) => {
+    const { sql, app, failed } = await mixed(t);
+    const [id = ''] = failed;
+    await sql`update webhook_endpoints set deleted_at = now()`;
+    await t.rejects(
+      sql.begin((tx) => replayDelivery(tx, id, requester)),
+      { code: 'CONFLICT' },
+    );
+    const selection = { ...everything, endpointId: app.endpointId, status: 'failed' };
+    t.match(await planReplay(sql, selection), {
+      matching: [{ status: 'failed', count: 20, deliverable: 0 }],
+      deliverable: 0,
+    });
+    const [endpoint] = await sql<{ id: string }[]>`
     insert into webhook_endpoints (app_id, url, secret) values (${app.appId}, 'http://127.0.0.1:9/', '') returning id`;
-  t.equal(await replay(sql, selection), 20);
-  const [queued] =
-    await sql`select count(*) as count from all_deliveries where endpoint_id = ${endpoint?.id ?? ''} and replay_of is not null`;
-  t.match(queued, { count: 20n });
-});
+    t.equal(await replay(sql, selection), 20);
+    const [queued] =
+      await sql`select count(*) as count from all_deliveries where endpoint_id = ${endpoint?.id ?? ''} and replay_of is not null`;
+    t.match(queued, { count: 20n });
+  },
+);
 
 void t.test(
-  'filters select by webhook, app, status, type and time, and the plan counts them first',
+  'replay filters select by webhook, app, status, type and time; matches are counted before the run',
   async (t) => {
     const { sql, app, failed, pending } = await mixed(t);
     await seedApp(sql, 'http://127.0.0.1:9/').then((other) => queueDeliveries(sql, other, 3));
@@ -189,7 +192,7 @@ void t.test(
 );
 
 void t.test(
-  'each row of a replay is queued once, and a second run queues nothing while its events are pending',
+  'a replay queues each row once, and a second replay queues nothing while those are pending',
   async (t) => {
     const { sql, app, failed } = await mixed(t);
     const selection = { ...everything, appId: app.appId, status: 'failed' };
@@ -211,24 +214,27 @@ void t.test(
   },
 );
 
-void t.test('events of a time without an endpoint are sent by a replay of the app', async (t) => {
-  const { sql, app } = await mixed(t);
-  await sql`update events set queued = false where id in (select event_id from delivery_queue)`;
-  await sql`delete from delivery_queue`;
-  t.match((await planReplay(sql, { ...everything, appId: app.appId })).matching, [
-    { status: 'delivered', count: 10 },
-    { status: 'failed', count: 20 },
-    { status: 'unsent', count: 5, deliverable: 5 },
-  ]);
-  t.equal(await replay(sql, { ...everything, appId: app.appId, status: 'unsent' }, 2), 5);
-  const [left] =
-    await sql`select count(*) as count from events where not exists (select from all_deliveries where event_id = events.id)`;
-  t.match(left, { count: 0n });
-  t.equal(await replay(sql, { ...everything, appId: app.appId, status: 'unsent' }), 0);
-});
+void t.test(
+  'a replay of an app sends the events of a time in which the app had no endpoint',
+  async (t) => {
+    const { sql, app } = await mixed(t);
+    await sql`update events set queued = false where id in (select event_id from delivery_queue)`;
+    await sql`delete from delivery_queue`;
+    t.match((await planReplay(sql, { ...everything, appId: app.appId })).matching, [
+      { status: 'delivered', count: 10 },
+      { status: 'failed', count: 20 },
+      { status: 'unsent', count: 5, deliverable: 5 },
+    ]);
+    t.equal(await replay(sql, { ...everything, appId: app.appId, status: 'unsent' }, 2), 5);
+    const [left] =
+      await sql`select count(*) as count from events where not exists (select from all_deliveries where event_id = events.id)`;
+    t.match(left, { count: 0n });
+    t.equal(await replay(sql, { ...everything, appId: app.appId, status: 'unsent' }), 0);
+  },
+);
 
 void t.test(
-  'an interrupted run continues at its cursor, also when its queued deliveries failed meanwhile',
+  'an interrupted replay continues at its cursor, even if its queued deliveries failed meanwhile',
   async (t) => {
     const { sql, app, failed } = await mixed(t);
     const selection = { ...everything, appId: app.appId, status: 'failed' };
@@ -260,7 +266,7 @@ void t.test('two concurrent replays of the same selection queue it once', async 
 });
 
 void t.test(
-  'a run that was planned before another one of the same selection ended queues nothing again',
+  'a replay planned before another replay of the same selection ended queues nothing twice',
   async (t) => {
     const { sql, app, failed } = await mixed(t);
     const selection = { ...everything, appId: app.appId, status: 'failed' };

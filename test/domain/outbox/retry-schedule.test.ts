@@ -23,7 +23,7 @@ void t.test(
   },
 );
 
-void t.test('only a 2xx counts as delivered', async (t) => {
+void t.test('only a 2xx status counts as delivered', async (t) => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 6 }),

@@ -71,7 +71,7 @@ void t.test('a pending plan turns active with exactly its terms, and with no oth
 });
 
 void t.test(
-  'a sunset, end, close or re-creation is read from the chain, and a sunset by PATCH is final',
+  'a plan’s sunset, end, close or re-creation is read from the chain; a sunset by PATCH is final',
   async (t) => {
     t.equal(assessPlan(active, account, 2000n, ['keeper']), null);
     t.match(assessPlan(active, { ...account, status: 'sunset', endTs: 3000n }, 2000n, ['keeper']), {
@@ -94,10 +94,13 @@ void t.test(
   },
 );
 
-void t.test('the largest possible end is cut to the last second of the year 9999', (t) => {
-  t.same(assessPlan(active, { ...account, endTs: 2n ** 63n - 1n }, 2000n, ['keeper']), {
-    status: 'active',
-    endsAt: new Date('9999-12-31T23:59:59Z'),
-  });
-  t.end();
-});
+void t.test(
+  'the largest end that a plan can have is stored as the last second of the year 9999',
+  (t) => {
+    t.same(assessPlan(active, { ...account, endTs: 2n ** 63n - 1n }, 2000n, ['keeper']), {
+      status: 'active',
+      endsAt: new Date('9999-12-31T23:59:59Z'),
+    });
+    t.end();
+  },
+);

@@ -25,19 +25,22 @@ const live: EarlierRegistration = {
 };
 const ended = { ...live, status: 'cancelled', stoppedAt } as const;
 
-void t.test('only a registration of the same account ended with it', (t) => {
-  t.equal(endOf(undefined, account), undefined);
-  t.equal(endOf(live, account), undefined);
-  const end = { id: 'one', at: stoppedAt, isReplaced: false, isReinstated: false };
-  t.same(endOf(ended, account), end);
-  t.same(endOf(ended, { ...account, periodStart: START + 5n * PERIOD }), end, 'periods later');
-  t.same(endOf({ ...ended, chainInitId: null }, account), end, 'an account that was never read');
-  t.equal(endOf(ended, { ...account, initId: 8n }), undefined, 'another authority');
-  t.equal(endOf(ended, { ...account, periodStart: START + 1n }), undefined, 'opened again');
-  const replaced = { ...live, replacedBy: 'two', stoppedAt };
-  t.same(endOf(replaced, account), { ...end, isReplaced: true }, 'replaced, and not ended yet');
-  t.end();
-});
+void t.test(
+  'an ended registration counts only for the same on-chain account, not for a later account',
+  (t) => {
+    t.equal(endOf(undefined, account), undefined);
+    t.equal(endOf(live, account), undefined);
+    const end = { id: 'one', at: stoppedAt, isReplaced: false, isReinstated: false };
+    t.same(endOf(ended, account), end);
+    t.same(endOf(ended, { ...account, periodStart: START + 5n * PERIOD }), end, 'periods later');
+    t.same(endOf({ ...ended, chainInitId: null }, account), end, 'an account that was never read');
+    t.equal(endOf(ended, { ...account, initId: 8n }), undefined, 'another authority');
+    t.equal(endOf(ended, { ...account, periodStart: START + 1n }), undefined, 'opened again');
+    const replaced = { ...live, replacedBy: 'two', stoppedAt };
+    t.same(endOf(replaced, account), { ...end, isReplaced: true }, 'replaced, and not ended yet');
+    t.end();
+  },
+);
 
 void t.test(
   'after a reinstatement the account of a wallet that cannot sign in may be registered again',
@@ -51,7 +54,7 @@ void t.test(
 );
 
 void t.test(
-  'offers count if they are newer than the end, or than another account’s registration',
+  'offers count if they are newer than the registration’s end or than an earlier account’s registration',
   (t) => {
     t.equal(offersCountAfter(undefined, account), null);
     t.equal(offersCountAfter(ended, account), stoppedAt);
@@ -61,21 +64,24 @@ void t.test(
   },
 );
 
-void t.test('a judgement is valid only for the account and the state that the keeper read', (t) => {
-  const judged = (newest?: EarlierRegistration) => ({
-    newest,
-    account: { ...account, periodHours: 720n },
-  });
-  const replaced = { ...live, replacedBy: 'two', stoppedAt };
-  t.ok(isStillValid(judged(), undefined));
-  t.notOk(isStillValid(judged(), live), 'registered since');
-  t.ok(isStillValid(judged(live), live));
-  t.notOk(isStillValid(judged(live), ended), 'ended since');
-  t.notOk(isStillValid(judged(live), replaced), 'replaced since');
-  t.ok(isStillValid(judged(ended), { ...ended, stoppedAt: new Date(stoppedAt) }));
-  t.notOk(isStillValid(judged(ended), { ...ended, id: 'two' }), 'another one has ended');
-  t.ok(isJudged(judged(), { ...account, periodStart: START + PERIOD }), 'a period later');
-  t.notOk(isJudged(judged(), { ...account, initId: 8n }));
-  t.notOk(isJudged(judged(), { ...account, periodStart: START + 1n }));
-  t.end();
-});
+void t.test(
+  'a keeper’s decision is valid only while account and registration are as the keeper read them',
+  (t) => {
+    const judged = (newest?: EarlierRegistration) => ({
+      newest,
+      account: { ...account, periodHours: 720n },
+    });
+    const replaced = { ...live, replacedBy: 'two', stoppedAt };
+    t.ok(isStillValid(judged(), undefined));
+    t.notOk(isStillValid(judged(), live), 'registered since');
+    t.ok(isStillValid(judged(live), live));
+    t.notOk(isStillValid(judged(live), ended), 'ended since');
+    t.notOk(isStillValid(judged(live), replaced), 'replaced since');
+    t.ok(isStillValid(judged(ended), { ...ended, stoppedAt: new Date(stoppedAt) }));
+    t.notOk(isStillValid(judged(ended), { ...ended, id: 'two' }), 'another one has ended');
+    t.ok(isJudged(judged(), { ...account, periodStart: START + PERIOD }), 'a period later');
+    t.notOk(isJudged(judged(), { ...account, initId: 8n }));
+    t.notOk(isJudged(judged(), { ...account, periodStart: START + 1n }));
+    t.end();
+  },
+);

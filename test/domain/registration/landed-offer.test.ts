@@ -70,7 +70,7 @@ void t.test('the chain is read only if offers have different terms', async (t) =
 });
 
 void t.test(
-  'the offer is chosen by signature, then blockhash, then name, then lowest price',
+  'the landed offer is chosen by signature, then blockhash, then the wallet’s choice, then lowest price',
   async (t) => {
     const signed = { ...most, signature: 'signature', blockhash: plain.blockhash };
     const both = landed({ blockhash: half.blockhash });
@@ -83,7 +83,7 @@ void t.test(
 );
 
 void t.test(
-  'of several offers with one blockhash the named one counts, else the lowest',
+  'of several offers with the landed blockhash the one that the wallet names counts, else the cheapest',
   async (t) => {
     const [one, other] = [now, later].map((it) => ({ ...it, blockhash: 'same' }));
     const landing = landed({ blockhash: 'same' });
@@ -156,23 +156,20 @@ void t.test('of several landings the newest one that comes from an offer counts'
   t.equal((await found([half, plain], all)).id, half.id);
 });
 
-void t.test(
-  'a keeper registers nothing where an offer that does not fit may have landed',
-  async (t) => {
-    const taken = { ...half, isTaken: true };
-    const part = { isKeepers: true, isWhole: false };
-    const unknown = { code: 'CONFLICT' };
-    for (const one of [now, taken, { ...half, isLapsed: true }])
-      for (const offers of [[one], [one, plain]]) {
-        await t.rejects(found(offers, part), unknown);
-        await t.rejects(found(offers, { ...part, landing: landed({ kind: 'resumed' }) }), unknown);
-      }
-    t.equal((await found([plain, most], part)).id, most.id, 'all of them fit');
-  },
-);
+void t.test('a keeper registers nothing if an unusable offer may have landed', async (t) => {
+  const taken = { ...half, isTaken: true };
+  const part = { isKeepers: true, isWhole: false };
+  const unknown = { code: 'CONFLICT' };
+  for (const one of [now, taken, { ...half, isLapsed: true }])
+    for (const offers of [[one], [one, plain]]) {
+      await t.rejects(found(offers, part), unknown);
+      await t.rejects(found(offers, { ...part, landing: landed({ kind: 'resumed' }) }), unknown);
+    }
+  t.equal((await found([plain, most], part)).id, most.id, 'all of them fit');
+});
 
 void t.test(
-  'of several offers with one blockhash the landing’s cancellation decides',
+  'of several offers with one blockhash, the one that cancels what the landed transaction cancels counts',
   async (t) => {
     const same = { blockhash: 'same' };
     const change = { ...now, ...same, cancels: true };
@@ -191,7 +188,7 @@ void t.test(
 );
 
 void t.test(
-  'a landing that is known by its cancellation counts until soon after its checkout',
+  'a landing recognised only by its cancellation counts until shortly after its checkout expires',
   async (t) => {
     const expiresAt = new Date(1_000_000);
     const change = { ...now, cancels: true, checkoutSessionId: 'half', isLapsed: true, expiresAt };
@@ -205,7 +202,7 @@ void t.test(
 );
 
 void t.test(
-  'if the newest landing comes from no offer, an older landing alone does not decide',
+  'if the newest landing comes from no offer, the offer of an older landing does not count by itself',
   async (t) => {
     const newest = landed({ signature: 'newest', kind: 'resumed' });
     const landing = [newest, landed({ blockhash: plain.blockhash })];
@@ -220,7 +217,7 @@ void t.test(
 );
 
 void t.test(
-  'an offer that the wallet names, but that does not fit, counts only if it landed',
+  'an offer that the wallet names but that is no longer usable counts only if it landed',
   async (t) => {
     const lapsed = { ...half, isLapsed: true };
     const names = { named: lapsed, isNamed: true };

@@ -19,54 +19,57 @@ const underWay = { code: 'CONFLICT', message: /a refund or a change of plan/ };
 const PAID_THROUGH = new Date(START.getTime() + PERIOD_MS);
 const HALF = unixSeconds(new Date(START.getTime() + PERIOD_MS / 2));
 
-void t.test('a pending refund takes nothing from a credit', async (t) => {
-  const { sql } = await testDatabase(t, { max: 2 });
-  const merchant = await insertMerchant(sql);
-  const { appId } = merchant;
-  const planId = await insertPlan(sql, merchant);
-  const id = await insertSubscription(
-    sql,
-    { appId, planId },
-    {
-      createdAt: START,
-      paidThrough: PAID_THROUGH,
-    },
-  );
-  const payment = await insertPayment(sql, id, START.toISOString());
-  const ask = (amount: bigint) =>
-    insertRefund(sql, {
-      ...{ appId, transactionId: payment, subscriptionId: id, amount },
-      ...{ reference: randomAddress(), blockhash: randomAddress() },
-      ...{ lastValidBlockHeight: 1n, blockhashSlot: 1n, offerId: id },
-    });
-  const change = { id, when: 'now', at: HALF } as const;
-  const credits = async () => {
-    const shown = await readTakenOver(sql, change);
-    const stored = await sql.begin((tx) => takeOver(tx, change));
-    t.same(shown, stored);
-    return shown?.credit;
-  };
-  t.equal(await credits(), 5_000_000n);
+void t.test(
+  'a pending refund blocks a change of plan; only a recorded refund reduces its credit',
+  async (t) => {
+    const { sql } = await testDatabase(t, { max: 2 });
+    const merchant = await insertMerchant(sql);
+    const { appId } = merchant;
+    const planId = await insertPlan(sql, merchant);
+    const id = await insertSubscription(
+      sql,
+      { appId, planId },
+      {
+        createdAt: START,
+        paidThrough: PAID_THROUGH,
+      },
+    );
+    const payment = await insertPayment(sql, id, START.toISOString());
+    const ask = (amount: bigint) =>
+      insertRefund(sql, {
+        ...{ appId, transactionId: payment, subscriptionId: id, amount },
+        ...{ reference: randomAddress(), blockhash: randomAddress() },
+        ...{ lastValidBlockHeight: 1n, blockhashSlot: 1n, offerId: id },
+      });
+    const change = { id, when: 'now', at: HALF } as const;
+    const credits = async () => {
+      const shown = await readTakenOver(sql, change);
+      const stored = await sql.begin((tx) => takeOver(tx, change));
+      t.same(shown, stored);
+      return shown?.credit;
+    };
+    t.equal(await credits(), 5_000_000n);
 
-  const declined = await ask(9_900_000n);
-  await t.rejects(readTakenOver(sql, change), underWay, 'no amounts are shown');
-  await t.rejects(
-    sql.begin((tx) => takeOver(tx, change)),
-    underWay,
-    'nor is a change registered',
-  );
-  t.match(
-    await readTakenOver(sql, { ...change, when: 'period_end' }),
-    { credit: 0n, startsAt: PAID_THROUGH },
-    'a change that takes nothing of the payment is not refused',
-  );
-  await expireRefund(sql, declined.id);
-  t.equal(await credits(), 5_000_000n, 'declined in the wallet: all of the unused part');
+    const declined = await ask(9_900_000n);
+    await t.rejects(readTakenOver(sql, change), underWay, 'no amounts are shown');
+    await t.rejects(
+      sql.begin((tx) => takeOver(tx, change)),
+      underWay,
+      'nor is a change registered',
+    );
+    t.match(
+      await readTakenOver(sql, { ...change, when: 'period_end' }),
+      { credit: 0n, startsAt: PAID_THROUGH },
+      'a change that takes nothing of the payment is not refused',
+    );
+    await expireRefund(sql, declined.id);
+    t.equal(await credits(), 5_000_000n, 'declined in the wallet: all of the unused part');
 
-  const { id: sent } = await ask(4_000_000n);
-  await sql.begin((tx) => recordRefund(tx, sent, { txSignature: 'sent', occurredAt: START }));
-  t.equal(await credits(), 3_000_000n, 'refunded: less');
-});
+    const { id: sent } = await ask(4_000_000n);
+    await sql.begin((tx) => recordRefund(tx, sent, { txSignature: 'sent', occurredAt: START }));
+    t.equal(await credits(), 3_000_000n, 'refunded: less');
+  },
+);
 
 void t.test('a refund of a period’s cash part leaves the credit that paid the rest', async (t) => {
   const { sql } = await testDatabase(t, { max: 2 });

@@ -73,7 +73,7 @@ void t.test(
 );
 
 void t.test(
-  'rule 1 and 2: each kind of caller on the other’s endpoints is 403 FORBIDDEN',
+  'rules 1 and 2: merchants on subscriber endpoints, and subscribers on merchant endpoints, get 403',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -101,7 +101,7 @@ void t.test(
 );
 
 void t.test(
-  'rule 3: an API key is refused for key management, and a revoked one is 401 even there',
+  'rule 3: an API key gets 403 on endpoints that manage keys, and a revoked key gets 401 even there',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -118,7 +118,7 @@ void t.test(
 );
 
 void t.test(
-  'rule 10: a valid key on another merchant’s app is 403, on one that does not exist 404',
+  'rule 10: a valid key gets 403 on another merchant’s app and 404 on an app that does not exist',
   async (t) => {
     const api = await testApi(t);
     const [mine, other] = [await api.merchant(), await api.merchant()];
@@ -194,7 +194,7 @@ void t.test('rule 5: the next request with a revoked key is 401, despite caches'
   }
 });
 
-void t.test('a key of the other environment is 401', async (t) => {
+void t.test('an API key of the development environment gets 401 in production', async (t) => {
   const api = await testApi(t, { environment: 'production' });
   const merchant = await api.merchant();
   t.match(merchant.key, /^sk_live_/);
@@ -205,7 +205,7 @@ void t.test('a key of the other environment is 401', async (t) => {
 });
 
 void t.test(
-  'JWTs with another or no algorithm, another issuer or audience, no role, or expired are 401',
+  'a JWT with a wrong algorithm, issuer, audience or role, or an expired JWT, gets 401',
   async (t) => {
     const api = await testApi(t);
     const { wallet, token } = await api.signIn('merchant');
@@ -267,7 +267,7 @@ void t.test(
   },
 );
 
-void t.test('JWT_SECRET can be rotated: the first signs, all verify', async (t) => {
+void t.test('with several JWT secrets, the first one signs and all verify', async (t) => {
   const newer = 'a newer JWT secret of 32 bytes...';
   const api = await testApi(t, { jwtSecrets: [newer, jwtSecret] });
   const { wallet, token } = await api.signIn('merchant');

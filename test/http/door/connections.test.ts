@@ -22,16 +22,19 @@ async function client(t: Test, port: number): Promise<Socket> {
   return socket;
 }
 
-void t.test('a connection with too many unanswered requests is refused and closed', async (t) => {
-  const api = await testApi(t);
-  await api.app.listen({ host: '127.0.0.1', port: 0 });
-  const socket = await client(t, portOf(api.app.server));
-  socket.write('GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n'.repeat(500));
-  const answers = (await text(socket)).match(/HTTP\/1\.1 \d+/g) ?? [];
-  t.equal(answers.length, connectionLimits.inHand + 1);
-  t.same(new Set(answers.slice(0, -1)), new Set(['HTTP/1.1 200']));
-  t.equal(answers.at(-1), 'HTTP/1.1 429');
-});
+void t.test(
+  'a connection with too many unanswered requests gets an error and is closed',
+  async (t) => {
+    const api = await testApi(t);
+    await api.app.listen({ host: '127.0.0.1', port: 0 });
+    const socket = await client(t, portOf(api.app.server));
+    socket.write('GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n'.repeat(500));
+    const answers = (await text(socket)).match(/HTTP\/1\.1 \d+/g) ?? [];
+    t.equal(answers.length, connectionLimits.inHand + 1);
+    t.same(new Set(answers.slice(0, -1)), new Set(['HTTP/1.1 200']));
+    t.equal(answers.at(-1), 'HTTP/1.1 429');
+  },
+);
 
 void t.test('consecutive requests on one connection are all answered', async (t) => {
   const api = await testApi(t);
@@ -73,7 +76,7 @@ async function limited(
 }
 
 void t.test(
-  'a client that does not read its answer is cut off; one that reads is not',
+  'a client that does not read its response is disconnected; a slow reader is not',
   async (t) => {
     const { server } = await limited(t, { checkMs: 200, bytesPerCheck: 1024 });
     const cut = new Promise<void>((resolve) => {
@@ -123,7 +126,7 @@ const closed = async (socket: Socket) => {
 };
 
 void t.test(
-  'at an address’s limit the oldest silent connection is closed for a new one',
+  'at the limit per address, the oldest connection without a request is closed for a new connection',
   async (t) => {
     const { server, refused } = await limited(t, { perAddress: 3 });
     const busy = await clientOf(t, server);
@@ -138,35 +141,38 @@ void t.test(
   },
 );
 
-void t.test('a connection that waits for its client is closed for a new one', async (t) => {
-  const { server, refused } = await limited(t, { perAddress: 3 });
-  const asked = async (socket: Socket, request: string) => {
-    const seen = once(server, 'request');
-    socket.write(request);
-    await seen;
-  };
-  const post = 'POST / HTTP/1.1\r\nhost: x\r\n';
-  const [silent, length, chunked, other] = [
-    await clientOf(t, server),
-    await clientOf(t, server),
-    await clientOf(t, server),
-    await clientOf(t, server, '127.0.0.2'),
-  ] as const;
-  await asked(length, `${post}content-length: 100\r\n\r\n{`);
-  await asked(chunked, `${post}transfer-encoding: chunked\r\n\r\n1\r\n{\r\n`);
-  for (const oldest of [silent, length, chunked]) {
-    const next = await clientOf(t, server);
-    await closed(oldest);
-    await asked(next, `${post}content-length: 1\r\n\r\n{`);
-  }
-  t.equal(refused.length, 3);
-  // The three whole bodies are in work.
-  await closed(await clientOf(t, server));
-  t.notOk(other.destroyed);
-});
+void t.test(
+  'at the limit per address, a connection whose request is incomplete is closed for a new connection',
+  async (t) => {
+    const { server, refused } = await limited(t, { perAddress: 3 });
+    const asked = async (socket: Socket, request: string) => {
+      const seen = once(server, 'request');
+      socket.write(request);
+      await seen;
+    };
+    const post = 'POST / HTTP/1.1\r\nhost: x\r\n';
+    const [silent, length, chunked, other] = [
+      await clientOf(t, server),
+      await clientOf(t, server),
+      await clientOf(t, server),
+      await clientOf(t, server, '127.0.0.2'),
+    ] as const;
+    await asked(length, `${post}content-length: 100\r\n\r\n{`);
+    await asked(chunked, `${post}transfer-encoding: chunked\r\n\r\n1\r\n{\r\n`);
+    for (const oldest of [silent, length, chunked]) {
+      const next = await clientOf(t, server);
+      await closed(oldest);
+      await asked(next, `${post}content-length: 1\r\n\r\n{`);
+    }
+    t.equal(refused.length, 3);
+    // The three whole bodies are in work.
+    await closed(await clientOf(t, server));
+    t.notOk(other.destroyed);
+  },
+);
 
 void t.test(
-  'at the limit of the process a connection with an unread answer is closed for a new one',
+  'at the process limit, a connection whose response is not read is closed for a new connection',
   async (t) => {
     const { server } = await limited(t, { connections: 2 });
     const opened = once(server, 'connection') as Promise<[Socket]>;
@@ -190,23 +196,26 @@ void t.test('if every connection has a request in progress, the new one is close
   await use(server, await clientOf(t, server, '127.0.0.2'));
 });
 
-void t.test('a trusted proxy may hold more connections than an address, but not all', async (t) => {
-  const { server, refused } = await limited(t, {
-    perAddress: 1,
-    connections: 3,
-    isTrusted: (address) => address === '127.0.0.3',
-  });
-  const first = await clientOf(t, server, '127.0.0.3');
-  for (let n = 0; n < 2; n += 1) await clientOf(t, server, '127.0.0.3');
-  t.same(refused, []);
-  const other = await clientOf(t, server, '127.0.0.2');
-  await closed(first);
-  await use(server, other);
-  t.same(refused, ['process 127.0.0.2']);
-});
+void t.test(
+  'a trusted proxy may open more connections than an address, but not all of the process',
+  async (t) => {
+    const { server, refused } = await limited(t, {
+      perAddress: 1,
+      connections: 3,
+      isTrusted: (address) => address === '127.0.0.3',
+    });
+    const first = await clientOf(t, server, '127.0.0.3');
+    for (let n = 0; n < 2; n += 1) await clientOf(t, server, '127.0.0.3');
+    t.same(refused, []);
+    const other = await clientOf(t, server, '127.0.0.2');
+    await closed(first);
+    await use(server, other);
+    t.same(refused, ['process 127.0.0.2']);
+  },
+);
 
 void t.test(
-  'an unknown route is answered without its body, and the connection closed',
+  'a request for an unknown route is answered without reading its body, then the connection is closed',
   async (t) => {
     const api = await testApi(t);
     await api.app.listen({ host: '127.0.0.1', port: 0 });

@@ -29,7 +29,7 @@ void t.test('a body that is not UTF-8 is refused, and nothing is stored', async 
   t.match(await create(Buffer.from('é💶')), { status: 201, body: { data: { name: 'aé💶' } } });
 });
 
-void t.test('a compressed body is refused with its reason', async (t) => {
+void t.test('a compressed request body is refused with the reason', async (t) => {
   const api = await testApi(t);
   const { token } = await api.signIn('merchant');
   const create = (encoding: string, payload: Buffer) =>
@@ -59,25 +59,28 @@ void t.test('a compressed body is refused with its reason', async (t) => {
   t.equal((await store('identity', image)).status, 200);
 });
 
-void t.test('a query that is not percent-encoded UTF-8 is refused by name', async (t) => {
-  const api = await testApi(t);
-  const { key: token, appId } = await api.merchant();
-  const path = `/merchant/apps/${appId}/subscriptions`;
-  for (const value of ['%ff%fe', '%c3', '%ed%a0%80', '100%', '%zz'])
-    t.match(await api.call('GET', `${path}?limit=5&externalId=${value}`, { token }), {
-      ...refused(/^externalId must be percent-encoded UTF-8/),
-      body: { error: { details: [{ path: 'externalId' }] } },
-    });
-  t.match(await api.call('GET', `${path}?%ff=1`, { token }), refused(/^The query must be/));
-  t.equal((await api.call('GET', `${path}?externalId=%c3%a9`, { token })).status, 200);
+void t.test(
+  'a query parameter that is not percent-encoded UTF-8 is refused by its name',
+  async (t) => {
+    const api = await testApi(t);
+    const { key: token, appId } = await api.merchant();
+    const path = `/merchant/apps/${appId}/subscriptions`;
+    for (const value of ['%ff%fe', '%c3', '%ed%a0%80', '100%', '%zz'])
+      t.match(await api.call('GET', `${path}?limit=5&externalId=${value}`, { token }), {
+        ...refused(/^externalId must be percent-encoded UTF-8/),
+        body: { error: { details: [{ path: 'externalId' }] } },
+      });
+    t.match(await api.call('GET', `${path}?%ff=1`, { token }), refused(/^The query must be/));
+    t.equal((await api.call('GET', `${path}?externalId=%c3%a9`, { token })).status, 200);
 
-  await api.app.listen({ host: '127.0.0.1', port: 0 });
-  const socket = connect((api.app.server.address() as AddressInfo).port, '127.0.0.1');
-  await once(socket, 'connect');
-  socket.write(`GET ${path}?externalId=é HTTP/1.1\r\nhost: x\r\nconnection: close\r\n`);
-  socket.write(`authorization: Bearer ${token}\r\n\r\n`);
-  t.match(await text(socket), /^HTTP\/1\.1 400 [^]*VALIDATION_ERROR/, 'bytes as they are');
-});
+    await api.app.listen({ host: '127.0.0.1', port: 0 });
+    const socket = connect((api.app.server.address() as AddressInfo).port, '127.0.0.1');
+    await once(socket, 'connect');
+    socket.write(`GET ${path}?externalId=é HTTP/1.1\r\nhost: x\r\nconnection: close\r\n`);
+    socket.write(`authorization: Bearer ${token}\r\n\r\n`);
+    t.match(await text(socket), /^HTTP\/1\.1 400 [^]*VALIDATION_ERROR/, 'bytes as they are');
+  },
+);
 
 void t.test('a date that does not exist is refused with the name of the field', async (t) => {
   const api = await testApi(t);

@@ -159,12 +159,15 @@ void t.test(
   },
 );
 
-void t.test('a request for an unknown version of a document is VALIDATION_ERROR', async (t) => {
-  const api = await testApi(t);
-  const headers = { 'if-match': '"x"' };
-  const refused = await api.call('GET', '/docs/swagger-ui.css', { headers });
-  t.match(refused, { status: 400, body: { ...envelope, error: { code: 'VALIDATION_ERROR' } } });
-});
+void t.test(
+  'a docs file requested with an If-Match that does not match gets 400 VALIDATION_ERROR',
+  async (t) => {
+    const api = await testApi(t);
+    const headers = { 'if-match': '"x"' };
+    const refused = await api.call('GET', '/docs/swagger-ui.css', { headers });
+    t.match(refused, { status: 400, body: { ...envelope, error: { code: 'VALIDATION_ERROR' } } });
+  },
+);
 
 void t.test(
   'an unexpected error is INTERNAL_ERROR without internals, and is logged with the request’s id',
@@ -256,52 +259,52 @@ void t.test('an unknown Expect header is ignored', async (t) => {
   );
 });
 
-void t.test('a slow client is cut off, and others are served meanwhile', async (t) => {
-  const { api, port } = await listening(t);
-  t.equal(api.app.server.requestTimeout, 20_000, 'twenty seconds for a whole request');
-  t.ok(api.app.server.headersTimeout > 0 && api.app.server.headersTimeout <= 60_000);
-  // The same server with shorter patience.
-  api.app.server.requestTimeout = 300;
-  api.app.server.headersTimeout = 300;
-  const dripping = raw(
-    port,
-    'POST /auth/nonce HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{',
-  );
-  t.equal((await fetch(`http://127.0.0.1:${port}/healthz`)).status, 200);
-  t.match(await dripping, /^HTTP\/1\.1 408 /);
-});
-
 void t.test(
-  'stopping cuts idle connections, kept alive or not used yet, and finishes open requests',
+  'a client that sends too slowly is disconnected, and others are served meanwhile',
   async (t) => {
     const { api, port } = await listening(t);
-    // Nothing but the stop ends a connection.
-    Object.assign(api.app.server, { requestTimeout: 0, headersTimeout: 0, keepAliveTimeout: 0 });
-    const unused = connect(port, '127.0.0.1');
-    await new Promise((resolve) => unused.once('connect', resolve));
-    const idle = connect(port, '127.0.0.1');
-    idle.write('GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n');
-    await new Promise((resolve) => idle.once('data', resolve));
-    const closed = Promise.all(
-      [idle, unused].map((socket) => new Promise((resolve) => socket.once('close', resolve))),
+    t.equal(api.app.server.requestTimeout, 20_000, 'twenty seconds for a whole request');
+    t.ok(api.app.server.headersTimeout > 0 && api.app.server.headersTimeout <= 60_000);
+    // The same server with shorter patience.
+    api.app.server.requestTimeout = 300;
+    api.app.server.headersTimeout = 300;
+    const dripping = raw(
+      port,
+      'POST /auth/nonce HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{',
     );
-    const body = JSON.stringify({ wallet: api.deps.network.treasury });
-    const inHand = connect(port, '127.0.0.1');
-    const answered = new Promise<string>((resolve) =>
-      inHand.setEncoding('utf8').once('data', resolve),
-    );
-    const begun = new Promise((resolve) => api.app.server.once('request', resolve));
-    inHand.write(
-      `POST /auth/nonce HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 5)}`,
-    );
-    await begun;
-    const stopped = api.app.close();
-    await closed;
-    inHand.write(body.slice(5));
-    t.match(await answered, /^HTTP\/1\.1 200 /);
-    await stopped;
+    t.equal((await fetch(`http://127.0.0.1:${port}/healthz`)).status, 200);
+    t.match(await dripping, /^HTTP\/1\.1 408 /);
   },
 );
+
+void t.test('a stop closes idle and unused connections and finishes open requests', async (t) => {
+  const { api, port } = await listening(t);
+  // Nothing but the stop ends a connection.
+  Object.assign(api.app.server, { requestTimeout: 0, headersTimeout: 0, keepAliveTimeout: 0 });
+  const unused = connect(port, '127.0.0.1');
+  await new Promise((resolve) => unused.once('connect', resolve));
+  const idle = connect(port, '127.0.0.1');
+  idle.write('GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n');
+  await new Promise((resolve) => idle.once('data', resolve));
+  const closed = Promise.all(
+    [idle, unused].map((socket) => new Promise((resolve) => socket.once('close', resolve))),
+  );
+  const body = JSON.stringify({ wallet: api.deps.network.treasury });
+  const inHand = connect(port, '127.0.0.1');
+  const answered = new Promise<string>((resolve) =>
+    inHand.setEncoding('utf8').once('data', resolve),
+  );
+  const begun = new Promise((resolve) => api.app.server.once('request', resolve));
+  inHand.write(
+    `POST /auth/nonce HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 5)}`,
+  );
+  await begun;
+  const stopped = api.app.close();
+  await closed;
+  inHand.write(body.slice(5));
+  t.match(await answered, /^HTTP\/1\.1 200 /);
+  await stopped;
+});
 
 void t.test(
   'a request whose client disconnects before the response is counted once, as 499',
@@ -413,7 +416,7 @@ void t.test(
   },
 );
 
-void t.test('every answer has the security headers of helmet', async (t) => {
+void t.test('every response has the security headers that helmet sets', async (t) => {
   const api = await testApi(t);
   for (const url of ['/healthz', '/nowhere', '/merchant/profile', '/openapi.json']) {
     const { headers } = await api.call('GET', url);
@@ -433,7 +436,7 @@ void t.test('every answer has the security headers of helmet', async (t) => {
 });
 
 void t.test(
-  'a list that Postgres cancels for its duration is 503 and says how to narrow it',
+  'a list query that Postgres cancels as too slow gets 503 with advice to narrow it',
   async (t) => {
     const database = await testDatabase(t);
     const limits = { ...daemonLimits, statementMs: 2000 };
@@ -462,7 +465,7 @@ void t.test(
 );
 
 void t.test(
-  'a request that Postgres ends for a deadlock is 503 and may be sent again',
+  'a request that Postgres aborts because of a deadlock gets 503 and may be repeated',
   async (t) => {
     const database = await testDatabase(t);
     const { sql } = database;

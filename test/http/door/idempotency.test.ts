@@ -10,19 +10,22 @@ const post = (api: TestApi, token: string, key: string, body: unknown, url = '/m
   api.call<{ id: string }>('POST', url, { token, body, headers: { 'idempotency-key': key } });
 const count = async (api: TestApi) => (await api.sql`select 1 from apps`).length;
 
-void t.test('the same key and body get the same response and have one effect', async (t) => {
-  const api = await testApi(t);
-  const { token } = await api.signIn('merchant');
-  const first = await post(api, token, 'one', { name: 'A', description: 'x' });
-  t.equal(first.status, 201);
-  const again = await post(api, token, 'one', { description: 'x', name: 'A' });
-  t.equal(again.status, 201);
-  t.equal(again.text, first.text, 'byte for byte');
-  t.equal(again.headers['idempotency-replayed'], 'true');
-  t.equal(await count(api), 1);
-});
+void t.test(
+  'requests with the same idempotency key and body have one effect and get the same response',
+  async (t) => {
+    const api = await testApi(t);
+    const { token } = await api.signIn('merchant');
+    const first = await post(api, token, 'one', { name: 'A', description: 'x' });
+    t.equal(first.status, 201);
+    const again = await post(api, token, 'one', { description: 'x', name: 'A' });
+    t.equal(again.status, 201);
+    t.equal(again.text, first.text, 'byte for byte');
+    t.equal(again.headers['idempotency-replayed'], 'true');
+    t.equal(await count(api), 1);
+  },
+);
 
-void t.test('the same key with another body, or another path, is CONFLICT', async (t) => {
+void t.test('an idempotency key reused with another body or path gets CONFLICT', async (t) => {
   const api = await testApi(t);
   const { token } = await api.signIn('merchant');
   await post(api, token, 'one', { name: 'A' });
@@ -34,7 +37,7 @@ void t.test('the same key with another body, or another path, is CONFLICT', asyn
 });
 
 void t.test(
-  'two or twenty concurrent requests have one effect and the same response',
+  'concurrent requests with one idempotency key have one effect and get the same response',
   async (t) => {
     const api = await testApi(t);
     const { token } = await api.signIn('merchant');
@@ -49,7 +52,7 @@ void t.test(
   },
 );
 
-void t.test('a key is scoped to its caller, and lasts 24 hours', async (t) => {
+void t.test('an idempotency key is scoped to its caller and lasts 24 hours', async (t) => {
   const api = await testApi(t);
   const [one, two] = [await api.signIn('merchant'), await api.signIn('merchant')];
   await post(api, one.token, 'shared', { name: 'A' });
@@ -65,7 +68,7 @@ void t.test('a key is scoped to its caller, and lasts 24 hours', async (t) => {
   );
 });
 
-void t.test('a refused request has no effect and leaves the key free', async (t) => {
+void t.test('a refused request does not use up its idempotency key', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const planId = await insertPlan(api.sql, merchant);
@@ -80,7 +83,7 @@ void t.test('a refused request has no effect and leaves the key free', async (t)
   t.equal((await post(api, merchant.key, 'k', {}, url)).status, 200);
 });
 
-void t.test('a key is 1 to 255 printable characters', async (t) => {
+void t.test('an idempotency key has 1 to 255 printable characters', async (t) => {
   const api = await testApi(t);
   const { token } = await api.signIn('merchant');
   t.equal((await post(api, token, 'k'.repeat(255), { name: 'A' })).status, 201);
@@ -93,7 +96,7 @@ void t.test('a key is 1 to 255 printable characters', async (t) => {
   }
 });
 
-void t.test('every POST that creates something honours it', async (t) => {
+void t.test('every POST that creates something honours the Idempotency-Key', async (t) => {
   const api = await chainApi(t);
   const merchant = await api.merchant();
   const plan = await api.publishedPlan(merchant);
@@ -177,7 +180,7 @@ void t.test(
 );
 
 void t.test(
-  'bodies with the same fields in another order count as the same, at any depth',
+  'under one idempotency key, bodies that differ only in the order of fields count as the same',
   async (t) => {
     const api = await testApi(t);
     const { token } = await api.signIn('merchant');
@@ -194,7 +197,7 @@ void t.test(
 );
 
 void t.test(
-  'a POST, PATCH or DELETE that accepts no key refuses it without an effect',
+  'a route without idempotency keys refuses a request with Idempotency-Key, without an effect',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -220,29 +223,32 @@ void t.test(
   },
 );
 
-void t.test('the response is the same after its row was deleted', async (t) => {
-  const api = await testApi(t);
-  const merchant = await api.merchant();
-  const hooks = `/merchant/apps/${merchant.appId}/webhooks`;
-  const endpoint = await api.call<{ id: string }>('POST', hooks, {
-    token: merchant.key,
-    body: { url: 'https://a.test/' },
-  });
-  const hook = `${hooks}/${endpoint.body.data.id}`;
-  const subscription = await insertSubscription(api.sql, {
-    appId: merchant.appId,
-    planId: await insertPlan(api.sql, merchant),
-  });
-  const { deliveryId } = await insertEvent(api.sql, subscription);
-  const replay = (key: string) =>
-    post(api, merchant.key, key, undefined, `${hook}/deliveries/${deliveryId!}/replay`);
-  const first = await replay('one');
-  await api.call('DELETE', hook, { token: merchant.key });
-  t.match(await replay('one'), { status: 201, text: first.text });
-  t.equal((await replay('another')).status, 404);
-});
+void t.test(
+  'a repeated idempotent request gets the same response even after the created row was deleted',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const hooks = `/merchant/apps/${merchant.appId}/webhooks`;
+    const endpoint = await api.call<{ id: string }>('POST', hooks, {
+      token: merchant.key,
+      body: { url: 'https://a.test/' },
+    });
+    const hook = `${hooks}/${endpoint.body.data.id}`;
+    const subscription = await insertSubscription(api.sql, {
+      appId: merchant.appId,
+      planId: await insertPlan(api.sql, merchant),
+    });
+    const { deliveryId } = await insertEvent(api.sql, subscription);
+    const replay = (key: string) =>
+      post(api, merchant.key, key, undefined, `${hook}/deliveries/${deliveryId!}/replay`);
+    const first = await replay('one');
+    await api.call('DELETE', hook, { token: merchant.key });
+    t.match(await replay('one'), { status: 201, text: first.text });
+    t.equal((await replay('another')).status, 404);
+  },
+);
 
-void t.test('a key that is being taken over is kept when old keys are deleted', async (t) => {
+void t.test('an old idempotency key that a request is using again is not deleted', async (t) => {
   const { sql } = await testDatabase(t);
   const taken = { scope: 'a scope', key: 'old', fingerprint: Buffer.of(1) };
   await takeKey(sql, taken);

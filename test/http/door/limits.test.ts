@@ -67,32 +67,35 @@ void t.test('four processes together allow exactly the limit of concurrent reque
   }
 });
 
-void t.test('concurrent requests cost one statement, and refused ones none', async (t) => {
-  const { sql } = await testDatabase(t);
-  let asked = 0;
-  const counting = new Proxy(sql, {
-    apply(target, self, given: [TemplateStringsArray, ...unknown[]]) {
-      asked += 1;
-      return Reflect.apply(target, self, given) as unknown;
-    },
-  });
-  const limiter = createLimiter(counting);
-  const subjects = Array.from({ length: 300 }, (_, n) => `subject ${n % 3}`);
-  const standings = await Promise.all(subjects.map((subject) => limiter.spend(subject, 60)));
-  t.equal(asked, 1);
-  for (const subject of new Set(subjects)) {
-    const own = standings.filter((_, n) => subjects[n] === subject);
-    t.same(
-      own.map(({ remaining }) => remaining),
-      own.map((_, n) => Math.max(0, 59 - n)),
-    );
-    t.equal(own.filter(({ allowed }) => allowed).length, 60);
-    t.equal((await limiter.spend(subject, 60)).allowed, false);
-  }
-  t.equal(asked, 1);
-});
+void t.test(
+  'concurrent requests are counted in one SQL statement, and refused requests cause none',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    let asked = 0;
+    const counting = new Proxy(sql, {
+      apply(target, self, given: [TemplateStringsArray, ...unknown[]]) {
+        asked += 1;
+        return Reflect.apply(target, self, given) as unknown;
+      },
+    });
+    const limiter = createLimiter(counting);
+    const subjects = Array.from({ length: 300 }, (_, n) => `subject ${n % 3}`);
+    const standings = await Promise.all(subjects.map((subject) => limiter.spend(subject, 60)));
+    t.equal(asked, 1);
+    for (const subject of new Set(subjects)) {
+      const own = standings.filter((_, n) => subjects[n] === subject);
+      t.same(
+        own.map(({ remaining }) => remaining),
+        own.map((_, n) => Math.max(0, 59 - n)),
+      );
+      t.equal(own.filter(({ allowed }) => allowed).length, 60);
+      t.equal((await limiter.spend(subject, 60)).allowed, false);
+    }
+    t.equal(asked, 1);
+  },
+);
 
-void t.test('a request fails while Postgres cannot count it', async (t) => {
+void t.test('a request fails if Postgres cannot count it', async (t) => {
   const { all } = await limiters(t, 1);
   const pool = connect('postgres://postgres@127.0.0.1:1/none', { max: 1, name: 'limiter' });
   t.teardown(() => pool.end({ timeout: 0 }));
@@ -100,7 +103,7 @@ void t.test('a request fails while Postgres cannot count it', async (t) => {
   t.equal((await all[0]!.spend('anyone', 5)).allowed, true);
 });
 
-void t.test('a refused client gets through after Retry-After', async (t) => {
+void t.test('a client that got 429 is served after Retry-After', async (t) => {
   const { all, sql } = await limiters(t, 2);
   const [one, two] = all;
   while ((await one!.spend('patient', 5)).allowed);
@@ -123,7 +126,7 @@ void t.test('a refused client gets through after Retry-After', async (t) => {
   t.match(await fresh.spend('patient', 5), { allowed: true, remaining: 4 });
 });
 
-void t.test('a change of tier counts from the next request on, in both directions', async (t) => {
+void t.test('a change of tier up or down changes the limit from the next request on', async (t) => {
   const { all } = await limiters(t, 2);
   const [one, two] = all;
   for (let n = 0; n < 110; n += 1) await one!.spend('grows', 100);
@@ -189,7 +192,7 @@ void t.test(
   },
 );
 
-void t.test('a lowered tier counts with the very next request', async (t) => {
+void t.test('after a downgrade the lower limit applies to the very next request', async (t) => {
   const api = await testApi(t, { requestsPerMinute: { free: 20, pro: 1000 } });
   const merchant = await api.merchant();
   const url = `/merchant/apps/${merchant.appId}/subscriptions`;
@@ -234,29 +237,32 @@ void t.test(
   },
 );
 
-void t.test('bad credentials use a budget of their address and nothing else', async (t) => {
-  const api = await testApi(t, { requestsPerMinute: { free: 10, pro: 1000 } });
-  const merchant = await api.merchant();
-  const profile = (token?: string) => api.call('GET', '/merchant/profile', { token });
-  t.equal((await profile(merchant.key)).status, 200);
-  const statuses: number[] = [];
-  for (let n = 0; n < 12; n += 1)
-    statuses.push((await profile(n % 2 === 0 ? `${merchant.key}x` : undefined)).status);
-  t.same(statuses, [...Array<number>(10).fill(401), 429, 429]);
-  t.match((await profile('nonsense')).headers, {
-    'retry-after': /^\d+$/,
-    'ratelimit-limit': '10',
-    'ratelimit-remaining': '0',
-  });
-  t.equal((await profile(merchant.key)).status, 200, 'a valid key of the address');
-  t.equal((await profile(merchant.token)).status, 200, 'a valid token of the address');
-  const nonce = await api.call('POST', '/auth/nonce', { body: { wallet: merchant.wallet } });
-  t.equal(nonce.status, 200, 'signing in');
-  t.equal((await api.call('GET', '/plans/x')).status, 404, 'public data');
-});
+void t.test(
+  'requests with bad credentials count only in a separate budget of their address',
+  async (t) => {
+    const api = await testApi(t, { requestsPerMinute: { free: 10, pro: 1000 } });
+    const merchant = await api.merchant();
+    const profile = (token?: string) => api.call('GET', '/merchant/profile', { token });
+    t.equal((await profile(merchant.key)).status, 200);
+    const statuses: number[] = [];
+    for (let n = 0; n < 12; n += 1)
+      statuses.push((await profile(n % 2 === 0 ? `${merchant.key}x` : undefined)).status);
+    t.same(statuses, [...Array<number>(10).fill(401), 429, 429]);
+    t.match((await profile('nonsense')).headers, {
+      'retry-after': /^\d+$/,
+      'ratelimit-limit': '10',
+      'ratelimit-remaining': '0',
+    });
+    t.equal((await profile(merchant.key)).status, 200, 'a valid key of the address');
+    t.equal((await profile(merchant.token)).status, 200, 'a valid token of the address');
+    const nonce = await api.call('POST', '/auth/nonce', { body: { wallet: merchant.wallet } });
+    t.equal(nonce.status, 200, 'signing in');
+    t.equal((await api.call('GET', '/plans/x')).status, 404, 'public data');
+  },
+);
 
 void t.test(
-  'past the budget for failures only recently accepted credentials are looked up',
+  'once an address has used up its budget for failures, only recently accepted credentials work',
   async (t) => {
     const lookUps: string[][] = [];
     const database = await testDatabase(t);
@@ -302,7 +308,7 @@ void t.test(
   },
 );
 
-void t.test('public data has a budget of its own, six times that of a caller', async (t) => {
+void t.test('public data has a separate rate limit, six times that of a caller', async (t) => {
   const api = await testApi(t, { requestsPerMinute: { free: 10, pro: 1000 } });
   const statuses: number[] = [];
   for (let n = 0; n < 61; n += 1) statuses.push((await api.call('GET', '/plans/x')).status);
@@ -312,7 +318,7 @@ void t.test('public data has a budget of its own, six times that of a caller', a
 });
 
 void t.test(
-  'callers of one address share a ceiling, except merchants of the Pro tier',
+  'callers of one address share an upper limit, except merchants of the Pro tier',
   async (t) => {
     const api = await testApi(t, {
       requestsPerMinute: { free: 3, pro: 1000 },
@@ -386,7 +392,7 @@ void t.test(
   },
 );
 
-void t.test('an address with a port counts as the address', async (t) => {
+void t.test('a client address with a port counts as the address without the port', async (t) => {
   const api = await testApi(t, {
     requestsPerMinute: { free: 1, pro: 1000 },
     trustProxy: ['127.0.0.1', '10.0.0.0/8', 'fd00::/8'],

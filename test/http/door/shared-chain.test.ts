@@ -131,40 +131,43 @@ void t.test(
   },
 );
 
-void t.test('a wallet’s request to the chain does not wait for those of others', async (t) => {
-  const server = await startRpcServer(emptyChain);
-  t.teardown(() => server.close());
-  const served = await startServe(t, { SOLANA_RPC_URL: server.url, SOLANA_SERVE_RATE: '4' });
-  const planIds = await plans(served, 60);
-  const clients = Array.from({ length: 5 }, (_, n) => clientAt(served.port, `127.0.2.${n + 1}`));
-  t.teardown(() => clients.forEach((client) => client.close()));
-  const buyers = await Promise.all(
-    clients.map(async (client) => {
-      const token = await subscriberToken(randomAddress());
-      return async (planId: string) => {
-        const { status } = await client.get(`/subscriber/plans/${planId}/standing`, token);
-        if (status !== 200) throw new Error(`answered ${status}`);
-      };
-    }),
-  );
-  const [other, ...flooders] = buyers as [(typeof buyers)[0], ...typeof buyers];
-  await other(planIds[0]!);
+void t.test(
+  'a wallet’s request to the chain does not wait for the queued requests of other wallets',
+  async (t) => {
+    const server = await startRpcServer(emptyChain);
+    t.teardown(() => server.close());
+    const served = await startServe(t, { SOLANA_RPC_URL: server.url, SOLANA_SERVE_RATE: '4' });
+    const planIds = await plans(served, 60);
+    const clients = Array.from({ length: 5 }, (_, n) => clientAt(served.port, `127.0.2.${n + 1}`));
+    t.teardown(() => clients.forEach((client) => client.close()));
+    const buyers = await Promise.all(
+      clients.map(async (client) => {
+        const token = await subscriberToken(randomAddress());
+        return async (planId: string) => {
+          const { status } = await client.get(`/subscriber/plans/${planId}/standing`, token);
+          if (status !== 200) throw new Error(`answered ${status}`);
+        };
+      }),
+    );
+    const [other, ...flooders] = buyers as [(typeof buyers)[0], ...typeof buyers];
+    await other(planIds[0]!);
 
-  server.calls.length = 0;
-  let answered = 0;
-  const flood = flooders.flatMap((flooder) =>
-    planIds.map(async (planId) => {
-      await flooder(planId);
-      answered += 1;
-    }),
-  );
-  await Promise.race(flood);
-  await other(planIds[1]!);
-  t.ok(answered < flood.length, `${answered} of ${flood.length} were answered before`);
-  await Promise.all(flood);
-  const made = server.calls.length;
-  t.ok(made < flood.length / 10, `${flood.length} requests of the API cost ${made}`);
-});
+    server.calls.length = 0;
+    let answered = 0;
+    const flood = flooders.flatMap((flooder) =>
+      planIds.map(async (planId) => {
+        await flooder(planId);
+        answered += 1;
+      }),
+    );
+    await Promise.race(flood);
+    await other(planIds[1]!);
+    t.ok(answered < flood.length, `${answered} of ${flood.length} were answered before`);
+    await Promise.all(flood);
+    const made = server.calls.length;
+    t.ok(made < flood.length / 10, `${flood.length} requests of the API cost ${made}`);
+  },
+);
 
 async function plans(served: Served, count: number): Promise<string[]> {
   const owner = await served.merchant();
@@ -175,32 +178,35 @@ async function plans(served: Served, count: number): Promise<string[]> {
   );
 }
 
-void t.test('callers of the chain take turns, each with its oldest request', async (t) => {
-  const { chain, server } = await sharedChain(t, emptyChain, 1);
-  const read = (caller: string, addresses: readonly string[]) => {
-    const answer = new Promise((resolve, reject) => {
-      actingFor(
-        () => [caller],
-        () => void chain.getMultipleAccounts(addresses).then(resolve, reject),
-      );
-    });
-    answer.catch(() => undefined);
-    return answer;
-  };
-  const some = (count: number) => Array.from({ length: count }, randomAddress);
-  // A flood of forty requests of sixty addresses, of which no two fit into one request.
-  const flood = Array.from({ length: 40 }, () => read('many', some(60)));
-  await flood[0];
-  const [one, other] = [some(5), some(5)];
-  await Promise.all([read('one', one), read('other', other)]);
-  const addresses = server.calls.map(({ params }) => params[0] as string[]);
-  t.equal(addresses.length, 2, 'the second request has what the others asked for');
-  for (const address of [...one, ...other]) t.ok(addresses[1]!.includes(address));
-  t.equal(addresses[1]!.length, 70, 'and one of the flood');
-});
+void t.test(
+  'under the RPC rate limit callers take turns, each with its oldest request',
+  async (t) => {
+    const { chain, server } = await sharedChain(t, emptyChain, 1);
+    const read = (caller: string, addresses: readonly string[]) => {
+      const answer = new Promise((resolve, reject) => {
+        actingFor(
+          () => [caller],
+          () => void chain.getMultipleAccounts(addresses).then(resolve, reject),
+        );
+      });
+      answer.catch(() => undefined);
+      return answer;
+    };
+    const some = (count: number) => Array.from({ length: count }, randomAddress);
+    // A flood of forty requests of sixty addresses, of which no two fit into one request.
+    const flood = Array.from({ length: 40 }, () => read('many', some(60)));
+    await flood[0];
+    const [one, other] = [some(5), some(5)];
+    await Promise.all([read('one', one), read('other', other)]);
+    const addresses = server.calls.map(({ params }) => params[0] as string[]);
+    t.equal(addresses.length, 2, 'the second request has what the others asked for');
+    for (const address of [...one, ...other]) t.ok(addresses[1]!.includes(address));
+    t.equal(addresses[1]!.length, 70, 'and one of the flood');
+  },
+);
 
 void t.test(
-  'networks take turns at the chain, and the wallets of a network share its turns',
+  'under the RPC rate limit networks take turns, and wallets of a network share its turns',
   async (t) => {
     const { chain, server } = await sharedChain(t, emptyChain, 1);
     const read = (path: readonly string[], address: string) => {
@@ -242,7 +248,7 @@ void t.test(
 );
 
 void t.test(
-  'sends count against the rate to the chain, and callers take turns with them',
+  'sends count against the RPC rate limit, and callers take turns with their sends',
   async (t) => {
     const times: { at: number; caller: string }[] = [];
     const { chain } = await sharedChain(
@@ -274,30 +280,33 @@ void t.test(
   },
 );
 
-void t.test('account requests that are combined return each caller its own accounts', async (t) => {
-  const lamportsOf = (address: string) => address.charCodeAt(0) * 1000 + address.charCodeAt(1);
-  const { chain, server } = await sharedChain(t, ({ params }) => ({
-    context: { slot: 7 },
-    value: (params[0] as string[]).map((address) => ({
-      ...clockAccount,
-      lamports: lamportsOf(address),
-    })),
-  }));
-  const all = Array.from({ length: 30 }, randomAddress);
-  const asked = [all.slice(0, 20), all.slice(10, 30), [all[29]!, all[0]!, all[29]!]];
-  const answers = await Promise.all(asked.map((each) => chain.getMultipleAccounts(each)));
-  t.equal(server.calls.length, 1);
-  for (const [n, { slot, accounts }] of answers.entries()) {
-    t.equal(slot, 7n);
-    t.same(
-      accounts.map((account) => account?.lamports),
-      asked[n]!.map((address) => BigInt(lamportsOf(address))),
-    );
-  }
-});
+void t.test(
+  'when account requests are combined, each caller gets the accounts that it requested',
+  async (t) => {
+    const lamportsOf = (address: string) => address.charCodeAt(0) * 1000 + address.charCodeAt(1);
+    const { chain, server } = await sharedChain(t, ({ params }) => ({
+      context: { slot: 7 },
+      value: (params[0] as string[]).map((address) => ({
+        ...clockAccount,
+        lamports: lamportsOf(address),
+      })),
+    }));
+    const all = Array.from({ length: 30 }, randomAddress);
+    const asked = [all.slice(0, 20), all.slice(10, 30), [all[29]!, all[0]!, all[29]!]];
+    const answers = await Promise.all(asked.map((each) => chain.getMultipleAccounts(each)));
+    t.equal(server.calls.length, 1);
+    for (const [n, { slot, accounts }] of answers.entries()) {
+      t.equal(slot, 7n);
+      t.same(
+        accounts.map((account) => account?.lamports),
+        asked[n]!.map((address) => BigInt(lamportsOf(address))),
+      );
+    }
+  },
+);
 
 void t.test(
-  'a blockhash and a rent are shared between callers, a failure is not kept',
+  'a blockhash and a rent are shared between callers, a failure is not cached',
   async (t) => {
     let fails = true;
     const { chain, server } = await sharedChain(t, (...given) =>
@@ -318,20 +327,23 @@ void t.test(
   },
 );
 
-void t.test('a blockhash is read again once the chain is past its last height', async (t) => {
-  let height = 1150;
-  const { chain, server } = await sharedChain(t, (call, ...rest) =>
-    call.method === 'getBlockHeight' ? height : emptyChain(call, ...rest),
-  );
-  await chain.getLatestBlockhash();
-  await chain.getBlockHeight();
-  await chain.getLatestBlockhash();
-  t.equal(countOf(server.calls, 'getLatestBlockhash'), 1, 'its last height is not past');
-  height = 1151;
-  await chain.getBlockHeight({ commitment: 'finalized' });
-  await chain.getLatestBlockhash();
-  t.equal(countOf(server.calls, 'getLatestBlockhash'), 2);
-});
+void t.test(
+  'a shared blockhash is read again when the chain has passed its last valid block height',
+  async (t) => {
+    let height = 1150;
+    const { chain, server } = await sharedChain(t, (call, ...rest) =>
+      call.method === 'getBlockHeight' ? height : emptyChain(call, ...rest),
+    );
+    await chain.getLatestBlockhash();
+    await chain.getBlockHeight();
+    await chain.getLatestBlockhash();
+    t.equal(countOf(server.calls, 'getLatestBlockhash'), 1, 'its last height is not past');
+    height = 1151;
+    await chain.getBlockHeight({ commitment: 'finalized' });
+    await chain.getLatestBlockhash();
+    t.equal(countOf(server.calls, 'getLatestBlockhash'), 2);
+  },
+);
 
 void t.test('a blockhash is shared for a second, a rent for an hour', async (t) => {
   const { chain, server } = await sharedChain(t, emptyChain);

@@ -20,7 +20,7 @@ interface FeedAnswer {
 const sample = { type: 'payment_success' };
 
 void t.test(
-  'waiting requests may hold half of an address’s connections, with places of each kind',
+  'waiting requests may use half of an address’s connections, with a limit per kind of request',
   async (t) => {
     const served = await startServe(t, { CONNECTIONS_PER_ADDRESS: '8' });
     const { sql, port } = served;
@@ -97,7 +97,7 @@ void t.test(
 );
 
 void t.test(
-  'behind a proxy the waiting requests of a client count for its own address',
+  'behind a trusted proxy a client’s waiting requests count for the client’s address',
   async (t) => {
     const { sql, port } = await startServe(t, { TRUST_PROXY: '127.0.0.1' });
     const merchants = await crowdMerchants(sql, 204);

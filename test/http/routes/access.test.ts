@@ -16,7 +16,7 @@ interface Access {
 const hours = (count: number) => new Date(Date.now() + count * 3_600_000);
 
 void t.test(
-  'access is read by externalId or wallet, of any plan or one, with its reason and how long it holds',
+  'access is read by externalId or wallet, for any plan or one, with reason and revalidateAfter',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -120,7 +120,7 @@ void t.test(
 );
 
 void t.test(
-  'a request names exactly one of externalId and wallet; another merchant’s app is 403, an unknown one 404',
+  'access needs exactly one of externalId and wallet; another merchant’s app gets 403, an unknown one 404',
   async (t) => {
     const api = await testApi(t);
     const [merchant, other] = [await api.merchant(), await api.merchant()];

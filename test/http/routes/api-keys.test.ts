@@ -81,7 +81,7 @@ void t.test(
 );
 
 void t.test(
-  'revoking is permanent and repeatable; another merchant’s key is 403 and one that does not exist 404',
+  'revoking a key is permanent and repeatable; another merchant’s key gets 403, an unknown key 404',
   async (t) => {
     const api = await testApi(t);
     const [mine, other] = [await api.merchant(), await api.merchant()];

@@ -71,7 +71,7 @@ void t.test('a logo is served unchanged until it is replaced or deleted', async 
 });
 
 void t.test(
-  'a file that is no complete image, too large or of another type is refused',
+  'a logo that is no complete image, too large or of another type is refused',
   async (t) => {
     const own = await shop(t);
     const good = png(64);

@@ -57,39 +57,42 @@ void t.test('a website that names the app is verified until it is changed', asyn
   t.match(await own.prove(), { status: 409, body: { error: { message: /no websiteUrl/ } } });
 });
 
-void t.test('any other response verifies nothing, and the refusal gives the reason', async (t) => {
-  let respond: Answer = (response) => response.end();
-  const own = await shop(t, (...given) => respond(...given));
-  const body =
-    (text: string): Answer =>
-    (response) =>
-      response.end(text);
-  const answers: [Answer, RegExp][] = [
-    [(response) => response.writeHead(404).end(), /answered 404, not 200/],
-    [
+void t.test(
+  'a website that does not name the app is not verified, and the error gives the reason',
+  async (t) => {
+    let respond: Answer = (response) => response.end();
+    const own = await shop(t, (...given) => respond(...given));
+    const body =
+      (text: string): Answer =>
       (response) =>
-        response.writeHead(302, { location: '/proof.json' }).end(`{"appId":"${own.appId}"}`),
-      /answered 302.*redirects are not followed/,
-    ],
-    [body('<!doctype html>'), /must be JSON/],
-    [body('null'), /must be JSON/],
-    [body('{}'), /must be JSON/],
-    [body('{"appId":"another"}'), /is not/],
-    [body(`{"appId":"${own.appId}","more":"${'x'.repeat(5000)}"}`), /at most 4 KiB/],
-    [(response) => response.destroy(), /could not be read: reset/],
-  ];
-  for (const [answer, message] of answers) {
-    respond = answer;
-    t.match(
-      await own.prove(),
-      { status: 409, body: { error: { code: 'CONFLICT', message } } },
-      String(message),
-    );
-  }
-});
+        response.end(text);
+    const answers: [Answer, RegExp][] = [
+      [(response) => response.writeHead(404).end(), /answered 404, not 200/],
+      [
+        (response) =>
+          response.writeHead(302, { location: '/proof.json' }).end(`{"appId":"${own.appId}"}`),
+        /answered 302.*redirects are not followed/,
+      ],
+      [body('<!doctype html>'), /must be JSON/],
+      [body('null'), /must be JSON/],
+      [body('{}'), /must be JSON/],
+      [body('{"appId":"another"}'), /is not/],
+      [body(`{"appId":"${own.appId}","more":"${'x'.repeat(5000)}"}`), /at most 4 KiB/],
+      [(response) => response.destroy(), /could not be read: reset/],
+    ];
+    for (const [answer, message] of answers) {
+      respond = answer;
+      t.match(
+        await own.prove(),
+        { status: 409, body: { error: { code: 'CONFLICT', message } } },
+        String(message),
+      );
+    }
+  },
+);
 
 void t.test(
-  'a website check obeys the address rules of webhooks and needs the app’s merchant',
+  'a website check obeys the address rules of webhooks, and only the app’s merchant can request it',
   async (t) => {
     const own = await shop(t, (response) => response.end(), { ...open, webhookGuard: true });
     t.match(await own.prove(), { status: 409, body: { error: { message: /blocked/ } } });

@@ -104,7 +104,7 @@ void t.test(
 );
 
 void t.test(
-  'standing and warnings name another program’s approval before it is replaced',
+  'standing and warnings name an approval of another program before a transaction replaces it',
   async (t) => {
     const api = await chainApi(t);
     const plan = await api.publishedPlan(await api.merchant());

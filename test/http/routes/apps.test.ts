@@ -123,7 +123,7 @@ void t.test('bad fields are VALIDATION_ERROR with their names', async (t) => {
 });
 
 void t.test(
-  'the profile: name and email are writable, tier and wallet are not; rule 9: an API key may',
+  'the merchant can change its name and email but not tier and wallet; rule 9: also with an API key',
   async (t) => {
     const api = await testApi(t);
     const { token, key, wallet } = await api.merchant();
@@ -151,7 +151,7 @@ void t.test(
   },
 );
 
-void t.test('returnOrigins and links are https in production', async (t) => {
+void t.test('production refuses returnOrigins and links that are not https', async (t) => {
   const api = await testApi(t, { environment: 'production' });
   const { token } = await api.signIn('merchant');
   const create = (returnOrigins: string[]) =>

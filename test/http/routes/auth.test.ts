@@ -141,7 +141,7 @@ void t.test('a nonce works once, even when many requests verify it at the same t
 });
 
 void t.test(
-  'a wrong signature, wallet or nonce and an expired nonce are 401, and the nonce is used up by a wrong signature',
+  'a wrong signature, wallet or nonce gets 401, and a wrong signature uses up the nonce',
   async (t) => {
     const api = await testApi(t);
     const keypair = generateKeypair();

@@ -103,7 +103,7 @@ void t.test('an app’s sessions are listed newest first, page by page', async (
 });
 
 void t.test(
-  'the first of two wallets to send owns a session, and the other’s transaction is not sent',
+  'the first of two wallets that sends gets the session, and the other’s transaction is not sent',
   async (t) => {
     const { api, plan, session, read } = await stage(t);
     const { id } = await session();
@@ -130,7 +130,7 @@ void t.test(
 );
 
 void t.test(
-  'an expired, foreign or unknown session gives no transaction; one started in time is registered',
+  'an expired, unknown or other plan’s session is refused; a checkout started in time is registered',
   async (t) => {
     const { api, merchant, plan, session, read } = await stage(t);
     const other = await api.publishedPlan(merchant);

@@ -103,35 +103,38 @@ void t.test('deliveries are filtered by the response to the last attempt', async
   t.equal((await api.call('GET', `${path}?httpStatus=6xx`, { token: key })).status, 400);
 });
 
-void t.test('one response lists everything in an app that needs attention', async (t) => {
-  const api = await testApi(t);
-  const { key, app, appId, subscription } = await hooked(api);
-  interface Attention {
-    endpoints: { lastError: string | null; disabledAt: string | null }[];
-    blockedPlans: { name: string; collectionBlockedReason: string }[];
-    pastDue: number;
-    unregistered: number;
-  }
-  const read = async () =>
-    (await api.call<Attention>('GET', `${app}/attention`, { token: key })).body.data;
-  t.same(await read(), { endpoints: [], blockedPlans: [], pastDue: 0, unregistered: 0 });
-  await api.sql`
+void t.test(
+  'GET attention lists everything in an app that needs attention in one response',
+  async (t) => {
+    const api = await testApi(t);
+    const { key, app, appId, subscription } = await hooked(api);
+    interface Attention {
+      endpoints: { lastError: string | null; disabledAt: string | null }[];
+      blockedPlans: { name: string; collectionBlockedReason: string }[];
+      pastDue: number;
+      unregistered: number;
+    }
+    const read = async () =>
+      (await api.call<Attention>('GET', `${app}/attention`, { token: key })).body.data;
+    t.same(await read(), { endpoints: [], blockedPlans: [], pastDue: 0, unregistered: 0 });
+    await api.sql`
     insert into endpoint_health (endpoint_id, last_failure_at, failing_since, last_error)
     select id, now(), now(), 'HTTP 503' from webhook_endpoints`;
-  await api.sql`update plans set collection_blocked_reason = 'receiver_frozen' where app_id = ${appId}`;
-  await api.sql`update subscriptions set status = 'past_due', past_due_since = now() where id = ${subscription}`;
-  await api.sql`
+    await api.sql`update plans set collection_blocked_reason = 'receiver_frozen' where app_id = ${appId}`;
+    await api.sql`update subscriptions set status = 'past_due', past_due_since = now() where id = ${subscription}`;
+    await api.sql`
     insert into unregistered_subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet)
     select ${appId}, id, 'an account', 'a wallet' from plans where app_id = ${appId} limit 1`;
-  t.match(await read(), {
-    endpoints: [{ lastError: 'HTTP 503', disabledAt: null }],
-    blockedPlans: [{ collectionBlockedReason: 'receiver_frozen' }],
-    pastDue: 1,
-    unregistered: 1,
-  });
-  const other = await api.merchant();
-  t.equal((await api.call('GET', `${app}/attention`, { token: other.key })).status, 403);
-});
+    t.match(await read(), {
+      endpoints: [{ lastError: 'HTTP 503', disabledAt: null }],
+      blockedPlans: [{ collectionBlockedReason: 'receiver_frozen' }],
+      pastDue: 1,
+      unregistered: 1,
+    });
+    const other = await api.merchant();
+    t.equal((await api.call('GET', `${app}/attention`, { token: other.key })).status, 403);
+  },
+);
 
 void t.test('a delivery shows its attempts, with responses of any bytes', async (t) => {
   const api = await testApi(t);

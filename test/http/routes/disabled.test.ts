@@ -132,7 +132,7 @@ void t.test(
 );
 
 void t.test(
-  'the next endpoint of an app gets the pending deliveries of a disabled and deleted one',
+  'an app’s next endpoint gets the pending deliveries of an endpoint that was disabled and deleted',
   async (t) => {
     const { api, token, subscriptionId, endpoint, webhooks, create, patch, counts } =
       await stage(t);

@@ -21,7 +21,7 @@ void t.test('at most 4 requests of a merchant wait for events concurrently', asy
 });
 
 void t.test(
-  'a client that disconnects before its request is identified uses no place',
+  'a client that disconnects before it is identified does not count as a waiting request',
   async (t) => {
     const api = await testApi(t);
     await api.app.listen({ host: '127.0.0.1', port: 0 });

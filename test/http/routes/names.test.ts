@@ -4,7 +4,7 @@ import { testApi } from '../../fixtures/http.ts';
 import { insertPlan } from '../../fixtures/rows.ts';
 
 void t.test(
-  'a hidden or mixed name is a VALIDATION_ERROR at name, wherever it is set',
+  'a name with hidden characters or mixed scripts gets VALIDATION_ERROR for `name` on every route',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

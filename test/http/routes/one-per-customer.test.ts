@@ -53,7 +53,7 @@ async function scene(t: Parameters<typeof chainApi>[0]) {
 }
 
 void t.test(
-  'of two sessions of one externalId the second is CONFLICT with the subscription’s id',
+  'the second session of an externalId gets CONFLICT with the id of the existing subscription',
   async (t) => {
     const { session, buyer, buy, offer, api, path, token } = await scene(t);
     const [first, second] = [(await session()).body.data, (await session()).body.data];
@@ -94,7 +94,7 @@ void t.test(
 
 const elsewhere = { status: 409, body: { error: { message: /Try again in about a minute/ } } };
 
-void t.test('an offer that was not signed reserves no customer', async (t) => {
+void t.test('an unsigned offer does not block another sign-up of the same customer', async (t) => {
   const { session, buyer, offer, buy } = await scene(t);
   const [one, two] = [await buyer(), await buyer()];
   const [own, other] = [(await session()).body.data, (await session()).body.data];
@@ -105,7 +105,7 @@ void t.test('an offer that was not signed reserves no customer', async (t) => {
 });
 
 void t.test(
-  'a transaction that a wallet sends itself reserves the customer until it is dead or offered again',
+  'a transaction that the wallet sends itself reserves the customer until it expires or is offered again',
   async (t) => {
     const { session, buyer, offer, api } = await scene(t);
     const [one, two] = [await buyer(), await buyer()];
@@ -155,7 +155,7 @@ void t.test(
 );
 
 void t.test(
-  'the relay reserves the customer when it takes a transaction, and sends one of two at once',
+  'the relay reserves the customer for a transaction, so of two concurrent ones only one is sent',
   async (t) => {
     const { session, buyer, offer, api } = await scene(t);
     const [one, two, three] = [await buyer(), await buyer(), await buyer()];

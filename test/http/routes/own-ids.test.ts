@@ -111,7 +111,7 @@ void t.test(
 );
 
 void t.test(
-  'lists are filtered by the id, together with the other filters, page by page; exports have both',
+  'lists can be filtered by externalId with other filters and pages; exports include both ids',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

@@ -123,7 +123,7 @@ void t.test(
 );
 
 void t.test(
-  'MRR ignores a deferred change of plan that is cancelled before it begins',
+  'MRR ignores a deferred change of plan that is cancelled before its start',
   async (t) => {
     const api = await testApi(t);
     const { sql } = api;

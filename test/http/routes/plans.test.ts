@@ -139,7 +139,7 @@ void t.test(
 );
 
 void t.test(
-  'a plan on chain with the keeper and both destinations can be adopted once',
+  'an existing on-chain plan with the keeper and both destinations can be adopted once',
   async (t) => {
     const api = await chainApi(t);
     const [merchant, other] = [await api.merchant(), await api.merchant()];
@@ -269,7 +269,7 @@ void t.test('PATCH renames a plan, and sunsets it for good', async (t) => {
   });
 });
 
-void t.test('bad terms are VALIDATION_ERROR with the field’s name', async (t) => {
+void t.test('invalid plan terms get VALIDATION_ERROR with the field’s name', async (t) => {
   const api = await chainApi(t);
   const merchant = await api.merchant();
   const soon = new Date(Date.now() + 3600_000).toISOString();
@@ -325,7 +325,7 @@ void t.test('bad terms are VALIDATION_ERROR with the field’s name', async (t) 
   }
 });
 
-void t.test('a plan of another app is 404, of another merchant 403', async (t) => {
+void t.test('a plan of another app gets 404, a plan of another merchant 403', async (t) => {
   const api = await testApi(t);
   const [mine, other] = [await api.merchant(), await api.merchant()];
   const second = await api.call<{ id: string }>('POST', '/merchant/apps', {
@@ -451,7 +451,7 @@ void t.test('a merchant has at most 20 pending plans over all its apps', async (
 });
 
 void t.test(
-  'after a rotation the merchant signs the new pullers; without a difference it is a CONFLICT',
+  'after a key rotation the merchant signs an update of the pullers; without a change it is CONFLICT',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();
@@ -515,7 +515,7 @@ void t.test('plans show a readable amount and a warning for a likely decimal err
 });
 
 void t.test(
-  'noticeHours are up to three, descending, at most 2160; null is the default',
+  'noticeHours accepts up to three descending hours, at most 2160, or null for the default',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

@@ -11,7 +11,7 @@ interface Row {
 }
 
 void t.test(
-  'lists answer for all apps, for several values, and for one subscription',
+  'lists can be requested for all apps, for several filter values, and for one subscription',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

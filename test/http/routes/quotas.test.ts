@@ -25,19 +25,22 @@ void t.test('a merchant has at most 100 apps, also by concurrent requests', asyn
   t.ok(other.appId, 'another merchant is not affected');
 });
 
-void t.test('a merchant has at most 50 live keys; a revoked one makes room', async (t) => {
-  const api = await testApi(t);
-  const { token, merchantId } = await api.merchant();
-  await api.sql`
+void t.test(
+  'a merchant has at most 50 live API keys, and revoking one allows another',
+  async (t) => {
+    const api = await testApi(t);
+    const { token, merchantId } = await api.merchant();
+    await api.sql`
     insert into api_keys (merchant_id, prefix, hash)
     select ${merchantId}, 'sk_test_', sha256(n::text::bytea) from generate_series(1, 48) as n`;
-  const create = () => api.call<{ id: string }>('POST', '/merchant/api-keys', { token });
-  const last = await create();
-  t.equal(last.status, 201);
-  t.match(await create(), conflict(/at most 50 live API keys/));
-  await api.call('DELETE', `/merchant/api-keys/${last.body.data.id}`, { token });
-  t.equal((await create()).status, 201);
-});
+    const create = () => api.call<{ id: string }>('POST', '/merchant/api-keys', { token });
+    const last = await create();
+    t.equal(last.status, 201);
+    t.match(await create(), conflict(/at most 50 live API keys/));
+    await api.call('DELETE', `/merchant/api-keys/${last.body.data.id}`, { token });
+    t.equal((await create()).status, 201);
+  },
+);
 
 void t.test(
   'a merchant has at most 10,000 open sessions in all its apps; ended ones do not count',
@@ -110,7 +113,7 @@ void t.test('sessions that ended 30 days ago are deleted, complete ones too', as
 });
 
 void t.test(
-  'an address may send 200 times its per-minute limit of POST and PATCH in a day',
+  'an address may send POST and PATCH requests of 200 times its per-minute limit in a day',
   async (t) => {
     const api = await testApi(t, { requestsPerMinute: { free: 100, pro: 1000 } });
     const merchant = await api.merchant();

@@ -166,7 +166,7 @@ void t.test(
   },
 );
 
-void t.test('an event can be sent again, also one that was never sent', async (t) => {
+void t.test('an event can be replayed, also if it was never sent', async (t) => {
   const api = await testApi(t);
   const own = await shop(api);
   const { eventId, deliveryId } = await own.event();
@@ -185,7 +185,7 @@ void t.test('an event can be sent again, also one that was never sent', async (t
 });
 
 void t.test(
-  'an extra event reaches an endpoint that did not request it only if it or its type is named',
+  'a replay sends an opt-in event to an endpoint without that type only if event or type is named',
   async (t) => {
     const api = await testApi(t);
     const own = await shop(api);
@@ -311,30 +311,36 @@ void t.test(
   },
 );
 
-void t.test('a run of the command is not listed as a replay of the API', async (t) => {
-  const api = await testApi(t);
-  const own = await shop(api);
-  await own.create();
-  await own.event();
-  const selection = { ...everything, appId: own.appId };
-  await runReplay(api.sql, selection, await planReplay(api.sql, selection), {
-    signal: AbortSignal.abort(),
-  });
-  const [run] = await api.sql<{ id: string }[]>`select id from replays`;
-  t.equal((await own.get(`/replays/${run!.id}`)).status, 404);
-  t.equal(await workOnReplays(api.sql), false, 'and serve leaves it alone');
-});
+void t.test(
+  'a replay by the billing command is not listed among the replays of the API',
+  async (t) => {
+    const api = await testApi(t);
+    const own = await shop(api);
+    await own.create();
+    await own.event();
+    const selection = { ...everything, appId: own.appId };
+    await runReplay(api.sql, selection, await planReplay(api.sql, selection), {
+      signal: AbortSignal.abort(),
+    });
+    const [run] = await api.sql<{ id: string }[]>`select id from replays`;
+    t.equal((await own.get(`/replays/${run!.id}`)).status, 404);
+    t.equal(await workOnReplays(api.sql), false, 'and serve leaves it alone');
+  },
+);
 
-void t.test('a replay counts its matches on the connections for reports', async (t) => {
-  const api = await testApi(t);
-  const own = await shop(api);
-  await own.create();
-  await own.event();
-  const reports = connect(api.databaseUrl, { max: 1, name: 'billing test reports' });
-  await reports.end();
-  api.deps.reports = reportsOn(reports, false);
-  t.equal((await own.post('/replays', { dryRun: true })).status, 503, 'there are none');
-});
+void t.test(
+  'a replay counts its matches on the Postgres connections that are reserved for reports',
+  async (t) => {
+    const api = await testApi(t);
+    const own = await shop(api);
+    await own.create();
+    await own.event();
+    const reports = connect(api.databaseUrl, { max: 1, name: 'billing test reports' });
+    await reports.end();
+    api.deps.reports = reportsOn(reports, false);
+    t.equal((await own.post('/replays', { dryRun: true })).status, 503, 'there are none');
+  },
+);
 
 void t.test(
   'replays are limited to 50,000 deliveries a day per app, and below Pro per address',

@@ -148,24 +148,27 @@ void t.test('registration checks the account on chain', async (t) => {
     });
   const missing = '01999999-0000-7000-8000-000000000000';
 
-  await t.test('a registration of an address without an account is NOT_FOUND', async (t) => {
+  await t.test('registering an address without an account fails with NOT_FOUND', async (t) => {
     t.match(await register({ subscriptionPda: randomAddress() }), {
       status: 404,
       body: { error: { code: 'NOT_FOUND' } },
     });
   });
-  await t.test('an app or a plan that does not exist is NOT_FOUND', async (t) => {
-    t.equal((await register({ appId: missing })).status, 404);
-    t.equal((await register({ planId: missing })).status, 404);
-  });
-  await t.test('another wallet’s subscription is FORBIDDEN', async (t) => {
+  await t.test(
+    'registering with an app or plan that does not exist fails with NOT_FOUND',
+    async (t) => {
+      t.equal((await register({ appId: missing })).status, 404);
+      t.equal((await register({ planId: missing })).status, 404);
+    },
+  );
+  await t.test('registering another wallet’s subscription fails with FORBIDDEN', async (t) => {
     t.match(await register({ subscriptionPda: strangerPda }), {
       status: 403,
       body: { error: { code: 'FORBIDDEN' } },
     });
   });
   await t.test(
-    'an address that is not the PDA of this plan and wallet is VALIDATION_ERROR',
+    'registering an address that is not the PDA of plan and wallet fails with VALIDATION_ERROR',
     async (t) => {
       t.match(await register({ planId: other.id }), {
         status: 400,
@@ -182,7 +185,7 @@ void t.test('registration checks the account on chain', async (t) => {
       );
     },
   );
-  await t.test('a plan of another app is VALIDATION_ERROR', async (t) => {
+  await t.test('registering with a plan of another app fails with VALIDATION_ERROR', async (t) => {
     const created = await api.call<{ id: string }>('POST', '/merchant/apps', {
       token: merchant.token,
       body: { name: 'Second' },
@@ -192,17 +195,20 @@ void t.test('registration checks the account on chain', async (t) => {
       body: { error: { details: [{ path: 'planId' }] } },
     });
   });
-  await t.test('terms that differ are VALIDATION_ERROR', async (t) => {
-    await api.sql`update plans set amount = amount + 1 where id = ${plan.id}`;
-    t.match(await register({}), { status: 400, body: { error: { code: 'VALIDATION_ERROR' } } });
-    await api.sql`update plans set amount = amount - 1, chain_created_at = chain_created_at - interval '1 second' where id = ${plan.id}`;
-    t.match(
-      await register({}),
-      { status: 400, body: { error: { code: 'VALIDATION_ERROR' } } },
-      'a plan created again is another plan',
-    );
-    await api.sql`update plans set chain_created_at = chain_created_at + interval '1 second' where id = ${plan.id}`;
-  });
+  await t.test(
+    'registering an account whose terms differ from the plan fails with VALIDATION_ERROR',
+    async (t) => {
+      await api.sql`update plans set amount = amount + 1 where id = ${plan.id}`;
+      t.match(await register({}), { status: 400, body: { error: { code: 'VALIDATION_ERROR' } } });
+      await api.sql`update plans set amount = amount - 1, chain_created_at = chain_created_at - interval '1 second' where id = ${plan.id}`;
+      t.match(
+        await register({}),
+        { status: 400, body: { error: { code: 'VALIDATION_ERROR' } } },
+        'a plan created again is another plan',
+      );
+      await api.sql`update plans set chain_created_at = chain_created_at + interval '1 second' where id = ${plan.id}`;
+    },
+  );
   await t.test('a sunset plan accepts no new registrations', async (t) => {
     await api.sql`update plans set status = 'sunset' where id = ${plan.id}`;
     t.match(await register({}), {
@@ -216,7 +222,7 @@ void t.test('registration checks the account on chain', async (t) => {
     t.same(await api.sql`select 1 from events`, []);
   });
   await t.test(
-    'a second live registration of a PDA is CONFLICT, concurrently too; after its end a new one is allowed',
+    'a second live registration of a PDA gets CONFLICT; after the first has ended it is allowed',
     async (t) => {
       const answers = await Promise.all([register({}), register({}), register({})]);
       t.same(answers.map(({ status }) => status).sort(), [201, 409, 409]);
@@ -227,7 +233,7 @@ void t.test('registration checks the account on chain', async (t) => {
       t.equal((await register({})).status, 201);
     },
   );
-  await t.test('a cancelled account is VALIDATION_ERROR', async (t) => {
+  await t.test('registering a cancelled account fails with VALIDATION_ERROR', async (t) => {
     const own = await register({ subscriptionPda: strangerPda }, stranger);
     t.equal(own.status, 201);
     const path = `/subscriber/subscriptions/${own.body.data.id}`;
@@ -245,7 +251,7 @@ void t.test('registration checks the account on chain', async (t) => {
 });
 
 void t.test(
-  'a subscription opened in the last second of its plan is VALIDATION_ERROR: it has no period to pay for',
+  'registering a subscription opened in the last second of its plan fails: no period is left to pay',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();
@@ -271,28 +277,31 @@ void t.test(
   },
 );
 
-void t.test('an unreachable chain is a 500 with that message, and no row is stored', async (t) => {
-  const api = await testApi(t);
-  const merchant = await api.merchant();
-  const subscriber = await api.signIn('subscriber');
-  const planId = await insertPlan(api, merchant);
-  const body = { appId: merchant.appId, planId, subscriptionPda: randomAddress() };
-  const answer = await api.call('POST', '/subscriber/subscriptions', {
-    token: subscriber.token,
-    body,
-  });
-  t.match(answer, {
-    status: 503,
-    headers: { 'retry-after': '5' },
-    body: {
-      success: false,
-      data: null,
-      error: { code: 'INTERNAL_ERROR', message: /Solana network cannot be reached/ },
-    },
-  });
-  t.notMatch(answer.text, /127\.0\.0\.1|ECONNREFUSED/, 'and nothing of our insides');
-  t.same(await api.sql`select 1 from subscriptions`, []);
-});
+void t.test(
+  'registering while the chain is unreachable gets 500 with this reason and stores no row',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const subscriber = await api.signIn('subscriber');
+    const planId = await insertPlan(api, merchant);
+    const body = { appId: merchant.appId, planId, subscriptionPda: randomAddress() };
+    const answer = await api.call('POST', '/subscriber/subscriptions', {
+      token: subscriber.token,
+      body,
+    });
+    t.match(answer, {
+      status: 503,
+      headers: { 'retry-after': '5' },
+      body: {
+        success: false,
+        data: null,
+        error: { code: 'INTERNAL_ERROR', message: /Solana network cannot be reached/ },
+      },
+    });
+    t.notMatch(answer.text, /127\.0\.0\.1|ECONNREFUSED/, 'and nothing of our insides');
+    t.same(await api.sql`select 1 from subscriptions`, []);
+  },
+);
 
 async function insertPlan(
   api: Pick<ChainApi, 'sql'>,
@@ -400,44 +409,47 @@ void t.test('a subscriber only sees its own subscriptions', async (t) => {
   }
 });
 
-void t.test('bad input is refused with the field’s name before any read', async (t) => {
-  const api = await testApi(t);
-  const { token } = await api.signIn('subscriber');
-  const valid = {
-    appId: '01999999-0000-7000-8000-000000000000',
-    planId: '01999999-0000-7000-8000-000000000000',
-    subscriptionPda: generateKeypair().address,
-  };
-  const cases: [string, unknown][] = [
-    ['appId', 5],
-    ['appId', 'x'],
-    ['planId', null],
-    ['planId', valid.planId.replace('01', '0G')],
-    ['subscriptionPda', '0OIl'],
-    ['subscriptionPda', 'a'.repeat(100)],
-    ['subscriptionPda', `${generateKeypair().address}\0`],
-    ['extra', 1],
-  ];
-  for (const [path, value] of cases) {
-    const { status, body } = await api.call('POST', '/subscriber/subscriptions', {
-      token,
-      body: { ...valid, [path]: value },
-    });
-    t.equal(status, 400, `${path}: ${JSON.stringify(value)}`);
-    t.match(body, {
-      success: false,
-      data: null,
-      error: { code: 'VALIDATION_ERROR', details: [{ path }] },
-    });
-  }
-  for (const field of ['appId', 'planId', 'subscriptionPda'] as const) {
-    const rest = Object.fromEntries(Object.entries(valid).filter(([name]) => name !== field));
-    t.match(await api.call('POST', '/subscriber/subscriptions', { token, body: rest }), {
-      status: 400,
-      body: { error: { details: [{ path: field, message: 'is required' }] } },
-    });
-  }
-});
+void t.test(
+  'invalid input is refused with the field’s name before the chain is read',
+  async (t) => {
+    const api = await testApi(t);
+    const { token } = await api.signIn('subscriber');
+    const valid = {
+      appId: '01999999-0000-7000-8000-000000000000',
+      planId: '01999999-0000-7000-8000-000000000000',
+      subscriptionPda: generateKeypair().address,
+    };
+    const cases: [string, unknown][] = [
+      ['appId', 5],
+      ['appId', 'x'],
+      ['planId', null],
+      ['planId', valid.planId.replace('01', '0G')],
+      ['subscriptionPda', '0OIl'],
+      ['subscriptionPda', 'a'.repeat(100)],
+      ['subscriptionPda', `${generateKeypair().address}\0`],
+      ['extra', 1],
+    ];
+    for (const [path, value] of cases) {
+      const { status, body } = await api.call('POST', '/subscriber/subscriptions', {
+        token,
+        body: { ...valid, [path]: value },
+      });
+      t.equal(status, 400, `${path}: ${JSON.stringify(value)}`);
+      t.match(body, {
+        success: false,
+        data: null,
+        error: { code: 'VALIDATION_ERROR', details: [{ path }] },
+      });
+    }
+    for (const field of ['appId', 'planId', 'subscriptionPda'] as const) {
+      const rest = Object.fromEntries(Object.entries(valid).filter(([name]) => name !== field));
+      t.match(await api.call('POST', '/subscriber/subscriptions', { token, body: rest }), {
+        status: 400,
+        body: { error: { details: [{ path: field, message: 'is required' }] } },
+      });
+    }
+  },
+);
 
 /**
  * Cancels on chain, waits for the end and subscribes again: another account at the same address.
@@ -536,38 +548,43 @@ void t.test('a merchant cannot subscribe to its own plan', async (t) => {
   t.match(await api.call('POST', `/subscriber/plans/${plan.id}/subscribe`, { token }), refused);
 });
 
-void t.test('repair gives the transaction that approves again', async (t) => {
-  const api = await chainApi(t);
-  const merchant = await api.merchant();
-  const plan = await api.publishedPlan(merchant);
-  const subscriber = await api.signIn('subscriber', api.funded());
-  const { token, keypair, wallet } = subscriber;
-  const { id } = await registered(api, subscriber, merchant.appId, plan.id);
-  const { mint, programId } = api.deps.network;
-  const repair = () =>
-    api.call<{ transaction: string }>('POST', `/subscriber/subscriptions/${id}/repair`, { token });
-  t.match(await repair(), { status: 409, body: { error: { message: /nothing to repair/ } } });
-  const account = tokenAccountAddress(wallet, mint).address;
-  const { blockhash } = await api.deps.chain.getLatestBlockhash();
-  const revoke = revokeApproval({ owner: wallet, mint });
-  await api.submit(keypair, unsignedTransaction(wallet, [revoke], blockhash));
-  const repaired = await repair();
-  t.equal(repaired.status, 200);
-  await api.submit(keypair, repaired.body.data.transaction);
-  const { accounts } = await api.deps.chain.getMultipleAccounts([account]);
-  t.equal(
-    tokenAccountIn(accounts[0] ?? null)?.delegate,
-    authorityAddress(programId, wallet, mint).address,
-  );
-  t.equal((await repair()).status, 409);
-  const cancel = await api.call<{ transaction: string }>(
-    'POST',
-    `/subscriber/subscriptions/${id}/cancel`,
-    { token },
-  );
-  await api.submit(keypair, cancel.body.data.transaction);
-  t.match(await repair(), { status: 409, body: { error: { message: /subscribe again/ } } });
-});
+void t.test(
+  'POST repair returns a transaction that approves the token account again',
+  async (t) => {
+    const api = await chainApi(t);
+    const merchant = await api.merchant();
+    const plan = await api.publishedPlan(merchant);
+    const subscriber = await api.signIn('subscriber', api.funded());
+    const { token, keypair, wallet } = subscriber;
+    const { id } = await registered(api, subscriber, merchant.appId, plan.id);
+    const { mint, programId } = api.deps.network;
+    const repair = () =>
+      api.call<{ transaction: string }>('POST', `/subscriber/subscriptions/${id}/repair`, {
+        token,
+      });
+    t.match(await repair(), { status: 409, body: { error: { message: /nothing to repair/ } } });
+    const account = tokenAccountAddress(wallet, mint).address;
+    const { blockhash } = await api.deps.chain.getLatestBlockhash();
+    const revoke = revokeApproval({ owner: wallet, mint });
+    await api.submit(keypair, unsignedTransaction(wallet, [revoke], blockhash));
+    const repaired = await repair();
+    t.equal(repaired.status, 200);
+    await api.submit(keypair, repaired.body.data.transaction);
+    const { accounts } = await api.deps.chain.getMultipleAccounts([account]);
+    t.equal(
+      tokenAccountIn(accounts[0] ?? null)?.delegate,
+      authorityAddress(programId, wallet, mint).address,
+    );
+    t.equal((await repair()).status, 409);
+    const cancel = await api.call<{ transaction: string }>(
+      'POST',
+      `/subscriber/subscriptions/${id}/cancel`,
+      { token },
+    );
+    await api.submit(keypair, cancel.body.data.transaction);
+    t.match(await repair(), { status: 409, body: { error: { message: /subscribe again/ } } });
+  },
+);
 
 void t.test(
   'a resume also renews a revoked approval, and is CONFLICT once the authority is closed',

@@ -346,7 +346,7 @@ void t.test(
 );
 
 void t.test(
-  'a cancel at period end leaves no payment due and keeps the status until paidThrough',
+  'a cancellation at period end leaves no payment due and keeps the status until paidThrough',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

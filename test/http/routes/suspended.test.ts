@@ -70,7 +70,7 @@ void t.test(
 );
 
 void t.test(
-  'the public sees nothing of a suspended merchant, its subscribers see what they have',
+  'the public sees no plan of a suspended merchant, its subscribers still see their subscriptions',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

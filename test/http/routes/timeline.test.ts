@@ -18,7 +18,7 @@ async function insertAttempts(sql: Sql, subscriptionId: string, states: readonly
 }
 
 void t.test(
-  'the timeline of a subscription is one list of all its records, newest first',
+  'a subscription’s timeline lists its payments, events and other records together, newest first',
   async (t) => {
     const api = await testApi(t);
     const [mine, other] = [await api.merchant(), await api.merchant()];

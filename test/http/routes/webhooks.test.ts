@@ -81,7 +81,7 @@ void t.test(
 );
 
 void t.test(
-  'the secret is whsec_ and 32 bytes, shown once and encrypted at rest under the endpoint’s id',
+  'a webhook secret is whsec_ and 32 bytes, is shown once, and is stored encrypted',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -199,55 +199,58 @@ void t.test('deleting an endpoint cancels its pending deliveries', async (t) => 
   );
 });
 
-void t.test('the test sends one signed ping immediately and returns the response', async (t) => {
-  const received: { headers: IncomingHttpHeaders; body: string }[] = [];
-  const server = createServer((request, response) => {
-    let body = '';
-    request.setEncoding('utf8').on('data', (text: string) => (body += text));
-    request.on('end', () => {
-      received.push({ headers: request.headers, body });
-      response.writeHead(418).end('short and stout');
+void t.test(
+  'POST test sends one signed ping immediately and returns the endpoint’s response',
+  async (t) => {
+    const received: { headers: IncomingHttpHeaders; body: string }[] = [];
+    const server = createServer((request, response) => {
+      let body = '';
+      request.setEncoding('utf8').on('data', (text: string) => (body += text));
+      request.on('end', () => {
+        received.push({ headers: request.headers, body });
+        response.writeHead(418).end('short and stout');
+      });
     });
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.teardown(() => server.close());
-  const config = {
-    webhookGuard: false,
-    webhookAllowCidrs: [],
-    webhookDenyCidrs: [],
-    webhookNameServers: [],
-  };
-  const api = await testApi(t, { ping: (target) => sendPing({ config, ...target }) });
-  const merchant = await api.merchant();
-  const path = `/merchant/apps/${merchant.appId}/webhooks`;
-  const { port } = server.address() as AddressInfo;
-  const { body } = await api.call<Endpoint>('POST', path, {
-    token: merchant.key,
-    body: { url: `http://127.0.0.1:${port}/hook?x=1` },
-  });
-  const answer = await api.call('POST', `${path}/${body.data.id}/test`, {
-    token: merchant.key,
-    headers: { 'content-type': 'application/json' },
-  });
-  t.match(answer, {
-    status: 200,
-    body: { data: { status: 418, error: null, response: 'short and stout' } },
-  });
-  t.equal(received.length, 1);
-  const [{ headers, body: sent }] = received as [{ headers: IncomingHttpHeaders; body: string }];
-  t.match(JSON.parse(sent), {
-    type: 'ping',
-    data: { appId: merchant.appId, webhookId: body.data.id },
-  });
-  const expected = createHmac('sha256', body.data.secret)
-    .update(`${String(headers['x-service-timestamp'])}.${sent}`)
-    .digest('hex');
-  t.equal(headers['x-service-signature'], `sha256=${expected}`);
-  server.close();
-  server.closeAllConnections();
-  t.match(await api.call('POST', `${path}/${body.data.id}/test`, { token: merchant.key }), {
-    status: 200,
-    body: { data: { status: null, error: String } },
-  });
-});
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.teardown(() => server.close());
+    const config = {
+      webhookGuard: false,
+      webhookAllowCidrs: [],
+      webhookDenyCidrs: [],
+      webhookNameServers: [],
+    };
+    const api = await testApi(t, { ping: (target) => sendPing({ config, ...target }) });
+    const merchant = await api.merchant();
+    const path = `/merchant/apps/${merchant.appId}/webhooks`;
+    const { port } = server.address() as AddressInfo;
+    const { body } = await api.call<Endpoint>('POST', path, {
+      token: merchant.key,
+      body: { url: `http://127.0.0.1:${port}/hook?x=1` },
+    });
+    const answer = await api.call('POST', `${path}/${body.data.id}/test`, {
+      token: merchant.key,
+      headers: { 'content-type': 'application/json' },
+    });
+    t.match(answer, {
+      status: 200,
+      body: { data: { status: 418, error: null, response: 'short and stout' } },
+    });
+    t.equal(received.length, 1);
+    const [{ headers, body: sent }] = received as [{ headers: IncomingHttpHeaders; body: string }];
+    t.match(JSON.parse(sent), {
+      type: 'ping',
+      data: { appId: merchant.appId, webhookId: body.data.id },
+    });
+    const expected = createHmac('sha256', body.data.secret)
+      .update(`${String(headers['x-service-timestamp'])}.${sent}`)
+      .digest('hex');
+    t.equal(headers['x-service-signature'], `sha256=${expected}`);
+    server.close();
+    server.closeAllConnections();
+    t.match(await api.call('POST', `${path}/${body.data.id}/test`, { token: merchant.key }), {
+      status: 200,
+      body: { data: { status: null, error: String } },
+    });
+  },
+);

@@ -105,49 +105,56 @@ void t.test(
   },
 );
 
-void t.test('text that a buyer enters is stored only if the merchant stores it', async (t) => {
-  const api = await testApi(t);
-  const { pay, profile } = await stage(api);
-  const [first, second] = [await pay('2026-01-01'), await pay('2026-02-01')];
-  const post = (path: string, fields: Record<string, string>) =>
-    api.call('POST', path, { payload: typed(fields), headers: form });
-  const text = async (path: string) => (await api.call('GET', path)).text;
-  const rows = async () => (await api.sql`select from receipt_details`).length;
+void t.test(
+  'buyer details that are entered for a receipt are stored only if the merchant stores them',
+  async (t) => {
+    const api = await testApi(t);
+    const { pay, profile } = await stage(api);
+    const [first, second] = [await pay('2026-01-01'), await pay('2026-02-01')];
+    const post = (path: string, fields: Record<string, string>) =>
+      api.call('POST', path, { payload: typed(fields), headers: form });
+    const text = async (path: string) => (await api.call('GET', path)).text;
+    const rows = async () => (await api.sql`select from receipt_details`).length;
 
-  const unsaved = await post(first.path, { name: 'Alice <b>', address: 'A\r\n\u202eB', note: '' });
-  t.equal(unsaved.status, 200);
-  t.ok(unsaved.text.includes('<strong>Alice &#60;b&#62;</strong>'));
-  t.ok(unsaved.text.includes('<p>A<br>B</p>'), 'hidden characters are removed');
-  t.ok(unsaved.text.includes(catalogues.en.receipts.printNow));
-  t.equal(await rows(), 0);
-  t.notMatch(await text(first.path), /Alice/);
+    const unsaved = await post(first.path, {
+      name: 'Alice <b>',
+      address: 'A\r\n\u202eB',
+      note: '',
+    });
+    t.equal(unsaved.status, 200);
+    t.ok(unsaved.text.includes('<strong>Alice &#60;b&#62;</strong>'));
+    t.ok(unsaved.text.includes('<p>A<br>B</p>'), 'hidden characters are removed');
+    t.ok(unsaved.text.includes(catalogues.en.receipts.printNow));
+    t.equal(await rows(), 0);
+    t.notMatch(await text(first.path), /Alice/);
 
-  await profile({ keepBuyerDetails: true });
-  const saved = await post(`${second.path}?lang=de`, { name: 'Alice', taxId: 'DE 1' });
-  t.match(saved, { status: 303, headers: { location: `${second.path}?lang=de` } });
-  t.match(await text(second.path), /<strong>Alice<\/strong>/);
-  t.notMatch(await text(first.path), /Alice/, 'an earlier receipt does not change');
-  await post(first.path, { name: 'Bob' });
-  t.match(await text(first.path), /<strong>Bob<\/strong>/);
-  t.match(await text(second.path), /<strong>Alice<\/strong>/);
-  const third = await pay('2026-03-01');
-  t.match(await text(third.path), /Alice[^]*DE 1/, 'a later receipt has the newest ones');
-  await post(third.path, {});
-  t.notMatch(await text(third.path), /Alice/, 'and may be blank');
+    await profile({ keepBuyerDetails: true });
+    const saved = await post(`${second.path}?lang=de`, { name: 'Alice', taxId: 'DE 1' });
+    t.match(saved, { status: 303, headers: { location: `${second.path}?lang=de` } });
+    t.match(await text(second.path), /<strong>Alice<\/strong>/);
+    t.notMatch(await text(first.path), /Alice/, 'an earlier receipt does not change');
+    await post(first.path, { name: 'Bob' });
+    t.match(await text(first.path), /<strong>Bob<\/strong>/);
+    t.match(await text(second.path), /<strong>Alice<\/strong>/);
+    const third = await pay('2026-03-01');
+    t.match(await text(third.path), /Alice[^]*DE 1/, 'a later receipt has the newest ones');
+    await post(third.path, {});
+    t.notMatch(await text(third.path), /Alice/, 'and may be blank');
 
-  const long = await post(third.path, { note: '€'.repeat(501) });
-  t.equal(long.status, 400);
-  t.match(long.text, /role="alert"[^]*at most 500 characters/);
-  t.equal((await post(third.path, { address: '€'.repeat(500) })).status, 303);
-  const broken = { payload: 'name=%ff%fe', headers: form };
-  t.equal((await api.call('POST', third.path, broken)).status, 400, 'not UTF-8');
-  t.equal((await api.call('POST', third.path, { body: { name: 'x' } })).status, 400, 'JSON');
+    const long = await post(third.path, { note: '€'.repeat(501) });
+    t.equal(long.status, 400);
+    t.match(long.text, /role="alert"[^]*at most 500 characters/);
+    t.equal((await post(third.path, { address: '€'.repeat(500) })).status, 303);
+    const broken = { payload: 'name=%ff%fe', headers: form };
+    t.equal((await api.call('POST', third.path, broken)).status, 400, 'not UTF-8');
+    t.equal((await api.call('POST', third.path, { body: { name: 'x' } })).status, 400, 'JSON');
 
-  t.equal(await rows(), 3);
-  await profile({ keepBuyerDetails: false });
-  t.equal(await rows(), 0, 'a merchant that stops keeping them has none');
-  t.notMatch(await text(second.path), /Alice/);
-});
+    t.equal(await rows(), 3);
+    await profile({ keepBuyerDetails: false });
+    t.equal(await rows(), 0, 'a merchant that stops keeping them has none');
+    t.notMatch(await text(second.path), /Alice/);
+  },
+);
 
 void t.test(
   'a period that a credit paid has a receipt, and receipts exist in six languages',

@@ -17,7 +17,7 @@ const manifest = JSON.parse(await readFile(new URL('manifest.json', built), 'utf
 
 const documents = ['/s/019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60', '/account', '/dashboard'];
 
-void t.test('a document may load only its own files, and no frame', async (t) => {
+void t.test('pages may load only the site’s own files and cannot be framed', async (t) => {
   const { app } = await testApi(t);
   for (const url of documents) {
     const { statusCode, headers, payload } = await app.inject(url);
@@ -131,7 +131,7 @@ void t.test(
   },
 );
 
-void t.test('each language except English has its own file', async (t) => {
+void t.test('the text of each language except English is in a separate file', async (t) => {
   const files = Object.keys(manifest).filter((name) => name.startsWith('words-'));
   t.equal(files.length, Object.keys(languages).length - 1);
 });
@@ -159,7 +159,7 @@ void t.test('the sandbox’s buttons are only in the demo wallet’s script', as
   }
 });
 
-void t.test('a document shows the address for reports, escaped', async (t) => {
+void t.test('pages show the operator’s address for abuse reports, escaped', async (t) => {
   const reportUrl = 'https://billing.example/abuse?a="b"&c=<d>';
   const { app } = await testApi(t, { reportUrl });
   for (const url of documents)
@@ -174,24 +174,27 @@ void t.test('a document shows the address for reports, escaped', async (t) => {
   );
 });
 
-void t.test('only the dashboard shows the address for merchants', async (t) => {
+void t.test('only the dashboard shows the operator’s contact address for merchants', async (t) => {
   const { app } = await testApi(t, { contactUrl: 'mailto:sales@billing.example' });
   const meta = '<meta name="billing-contact" content="mailto:sales@billing.example">';
   for (const url of documents)
     t.equal((await app.inject(url)).payload.includes(meta), url === '/dashboard', url);
 });
 
-void t.test('documents and public terms share a budget per address, files have none', async (t) => {
-  const { app } = await testApi(t, { requestsPerMinute: { free: 1, pro: 1 } });
-  const answers = [];
-  for (const url of [...documents, '/plans/x', '/account', '/s/x', '/account', '/plans/x'])
-    answers.push((await app.inject(url)).statusCode);
-  t.same(answers, [200, 200, 200, 404, 200, 200, 429, 429]);
-  for (const url of [`/assets/${manifest.style ?? ''}`, '/openapi.json', '/docs/'])
-    for (let n = 0; n < 8; n += 1) t.equal((await app.inject(url)).statusCode, 200, url);
-});
+void t.test(
+  'pages and public plan terms share a rate limit per address, static files have none',
+  async (t) => {
+    const { app } = await testApi(t, { requestsPerMinute: { free: 1, pro: 1 } });
+    const answers = [];
+    for (const url of [...documents, '/plans/x', '/account', '/s/x', '/account', '/plans/x'])
+      answers.push((await app.inject(url)).statusCode);
+    t.same(answers, [200, 200, 200, 404, 200, 200, 429, 429]);
+    for (const url of [`/assets/${manifest.style ?? ''}`, '/openapi.json', '/docs/'])
+      for (let n = 0; n < 8; n += 1) t.equal((await app.inject(url)).statusCode, 200, url);
+  },
+);
 
-void t.test('a refused document is a page with a way to continue', async (t) => {
+void t.test('a rate-limited page request gets an error page with a way to continue', async (t) => {
   const { app } = await testApi(t, { requestsPerMinute: { free: 1, pro: 1 } });
   for (let n = 0; n < 6; n += 1) await app.inject('/account');
   for (const url of documents) {
@@ -215,7 +218,7 @@ void t.test('a refused document is a page with a way to continue', async (t) => 
   t.match(data.headers['content-type'], /json/, 'data is refused as data');
 });
 
-void t.test('refusals of buyers’ pages are in the reader’s language', async (t) => {
+void t.test('error pages of buyers’ pages are in the reader’s language', async (t) => {
   const { app } = await testApi(t, { requestsPerMinute: { free: 3, pro: 3 } });
   const ask = async (url: string, language: string) =>
     (await app.inject({ url, headers: { 'accept-language': language } })).payload;
@@ -241,7 +244,7 @@ void t.test('refusals of buyers’ pages are in the reader’s language', async 
   for (const text of ['Un instant', tooMany, subscribe.fact]) t.ok(refused.includes(text), text);
 });
 
-void t.test('while the database is unreachable a document is an error page too', async (t) => {
+void t.test('while the database is unreachable, a page request gets an error page', async (t) => {
   const sql = connect('postgres://postgres@127.0.0.1:1/none', { max: 1, name: 'serve' });
   t.teardown(() => sql.end({ timeout: 0 }));
   const { app } = await testApi(t, { sql });
@@ -251,7 +254,7 @@ void t.test('while the database is unreachable a document is an error page too',
   t.match(payload, /does not reach its database/);
 });
 
-void t.test('a document says what to do if its script does not start', async (t) => {
+void t.test('a page says what to do if its script does not start', async (t) => {
   const { app } = await testApi(t);
   for (const url of documents) {
     const { payload } = await app.inject(url);
@@ -280,7 +283,7 @@ void t.test('a plan’s public terms need no credentials', async (t) => {
     t.equal((await api.call('GET', `/plans/${absent}`)).status, 404, absent);
 });
 
-void t.test('a link to a plan has Open Graph tags of the plan, escaped', async (t) => {
+void t.test('the page of a plan has Open Graph tags of the plan, escaped', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const { insertPlan } = await import('../../fixtures/rows.ts');

@@ -35,7 +35,7 @@ const kept = (decided: ReturnType<typeof withinFunds>) =>
   decided.filter(({ decision }) => decision.collect !== undefined).map(({ row }) => row.id);
 
 void t.test(
-  'payments of one wallet are collected up to its balance and approval; the others wait twenty seconds',
+  'payments of one wallet are collected up to its balance and approval; the rest waits twenty seconds',
   async (t) => {
     const batch = () => [
       collected('a', 'rich', 400n),

@@ -38,22 +38,27 @@ void t.test('a pending plan that is published while the keeper runs turns active
   );
 });
 
-void t.test('an endpoint that has not reached a plan’s slot does not end the plan', async (t) => {
-  const stage = await startStage(t);
-  const plan = await stage.plan();
-  await stage.sql`update plans set status = 'pending', chain_created_at = null`;
-  const { context } = stage.parts();
-  await new PlanWatch(context).turn();
-  await stage.sql`update plans set observed_at = now() - interval '2 hours'`;
-  const old = stage.parts({
-    getMultipleAccounts: (addresses, { minSlot = 0n } = {}) =>
-      minSlot > 1n
-        ? Promise.reject(new RpcUnreachable('getMultipleAccounts', []))
-        : Promise.resolve({ slot: 1n, accounts: addresses.map(() => null) }),
-  });
-  await t.rejects(new PlanWatch(old.context).turn(), RpcUnreachable);
-  t.match(await stage.sql`select status from plans where id = ${plan.id}`, [{ status: 'active' }]);
-});
+void t.test(
+  'an endpoint behind the slot of a plan does not make the plan count as closed',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan();
+    await stage.sql`update plans set status = 'pending', chain_created_at = null`;
+    const { context } = stage.parts();
+    await new PlanWatch(context).turn();
+    await stage.sql`update plans set observed_at = now() - interval '2 hours'`;
+    const old = stage.parts({
+      getMultipleAccounts: (addresses, { minSlot = 0n } = {}) =>
+        minSlot > 1n
+          ? Promise.reject(new RpcUnreachable('getMultipleAccounts', []))
+          : Promise.resolve({ slot: 1n, accounts: addresses.map(() => null) }),
+    });
+    await t.rejects(new PlanWatch(old.context).turn(), RpcUnreachable);
+    t.match(await stage.sql`select status from plans where id = ${plan.id}`, [
+      { status: 'active' },
+    ]);
+  },
+);
 
 void t.test(
   'a plan with the largest possible end does not stop the reads of other plans',

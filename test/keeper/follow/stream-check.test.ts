@@ -78,26 +78,29 @@ void t.test('transactions from before the stream opened are not compared', async
   t.equal(losses(), 1);
 });
 
-void t.test('after an hour without a complete check everything is read', async (t) => {
-  const stage = await startStage(t, { blockMs: 0 });
-  const { check, passMs, settle, losses } = await startCheck(stage);
-  passMs(HOUR_MS - 1);
-  await check.turn();
-  t.equal(losses(), 0);
-  // The stream is silent: no slot comes.
-  passMs(1);
-  await check.turn();
-  t.equal(losses(), 1);
-  await check.turn();
-  t.equal(losses(), 1, 'once an hour');
-  await settle();
-  await check.turn();
-  passMs(HOUR_MS - 1);
-  await check.turn();
-  t.equal(losses(), 1, 'a complete check counts');
-});
+void t.test(
+  'after an hour without a complete check of the stream, all subscriptions are read again',
+  async (t) => {
+    const stage = await startStage(t, { blockMs: 0 });
+    const { check, passMs, settle, losses } = await startCheck(stage);
+    passMs(HOUR_MS - 1);
+    await check.turn();
+    t.equal(losses(), 0);
+    // The stream is silent: no slot comes.
+    passMs(1);
+    await check.turn();
+    t.equal(losses(), 1);
+    await check.turn();
+    t.equal(losses(), 1, 'once an hour');
+    await settle();
+    await check.turn();
+    passMs(HOUR_MS - 1);
+    await check.turn();
+    t.equal(losses(), 1, 'a complete check counts');
+  },
+);
 
-void t.test('transactions beyond the size of a check are read within the hour', async (t) => {
+void t.test('transactions beyond the maximum per check are read within an hour', async (t) => {
   const stage = await startStage(t, { blockMs: 0 });
   let isCrowded = true;
   const info = { signature: 'of another', err: null, blockTime: 0, memo: null };

@@ -126,7 +126,7 @@ async function streamAlone(t: Test, replaced: (stage: Stage) => Partial<Rpc> = (
 }
 
 void t.test(
-  'a revoked or closed authority is found by the stream alone, with one event',
+  'a revoked approval or closed authority is found by the stream without a sweep, with one event',
   async (t) => {
     for (const build of [closeAuthority, revokeAuthority]) {
       const { stage, subscription, follow } = await streamAlone(t);
@@ -150,7 +150,7 @@ void t.test(
   },
 );
 
-void t.test('a renewed token approval is found by the stream alone', async (t) => {
+void t.test('a renewed token approval is found by the stream without a sweep', async (t) => {
   const { stage, subscription, follow } = await streamAlone(t);
   const { wallet } = subscription;
   const row = () => stage.row(subscription);

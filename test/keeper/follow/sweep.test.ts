@@ -107,16 +107,19 @@ void t.test('a late sweep catches up with its schedule without running ahead of 
   t.same(looks.flat().toSorted(), ids.toSorted(), 'each once');
 });
 
-void t.test('a sweep with more rows than the lap before catches up as well', async (t) => {
-  const { ids, looks, sweep, begin } = await swept(t, 3 * SIZE);
-  await begin(0.8 * MINUTES * 60 + 1, 1);
-  const keeper = sweep();
-  while (await keeper.turn());
-  t.same(looks.flat().toSorted(), ids.toSorted(), 'each once');
-});
+void t.test(
+  'a sweep catches up with its schedule even if it has more rows than the lap before',
+  async (t) => {
+    const { ids, looks, sweep, begin } = await swept(t, 3 * SIZE);
+    await begin(0.8 * MINUTES * 60 + 1, 1);
+    const keeper = sweep();
+    while (await keeper.turn());
+    t.same(looks.flat().toSorted(), ids.toSorted(), 'each once');
+  },
+);
 
 void t.test(
-  'after a gap every subscription is read again at once, from the current position',
+  'after a gap in the stream every subscription is read again at once, from the current position',
   async (t) => {
     const { ids, looks, sweep, begin } = await swept(t, 3 * SIZE + 20);
     await begin();
@@ -135,7 +138,7 @@ void t.test(
 );
 
 void t.test(
-  'after a gap a rescheduled subscription is not read twice, so that the lap ends',
+  'after a gap in the stream a rescheduled subscription is not read twice, so that the lap ends',
   async (t) => {
     const { stage, ids, looks, sweep, begin } = await swept(t, 3 * SIZE);
     await begin(-3600);
@@ -152,7 +155,7 @@ void t.test(
   },
 );
 
-void t.test('several keepers share a lap of the sweep after a gap', async (t) => {
+void t.test('after a gap in the stream, several keepers share one lap of the sweep', async (t) => {
   const { ids, looks, sweep, begin } = await swept(t, 8 * SIZE);
   await begin(-3600);
   const keepers = [sweep(), sweep(), sweep()];
@@ -219,7 +222,7 @@ void t.test('a batch that could not be read is read first in the next turn', asy
 });
 
 void t.test(
-  'a batch of the sweep that a dead keeper had taken is read in the next lap',
+  'a batch of the sweep that a dead keeper had claimed is read in the next lap',
   async (t) => {
     const { stage, ids, looks, sweep, begin } = await swept(t, 2 * SIZE);
     await begin();

@@ -47,7 +47,7 @@ const successes = async (stage: Stage, subscription: Subscription) =>
 for (const percent of [null, 60])
   for (const survives of [true, false])
     void t.test(
-      `a payment lost in a failover is pulled once, discount ${percent ?? 0}, its keeper ${survives ? 'keeps running' : 'is gone'}`,
+      `a payment lost in a failover is collected once, discount ${percent ?? 0} %, its keeper ${survives ? 'keeps running' : 'is gone'}`,
       async (t) => {
         const { stage, subscription } = await staged(t, { blockMs: 400 });
         if (percent !== null)
@@ -168,7 +168,7 @@ void t.test(
 );
 
 void t.test(
-  'a missing payment of a plan that the database lacks holds nothing: the key is used elsewhere too',
+  'a missing payment of an unknown plan causes no hold, because another installation may use the key',
   async (t) => {
     const { stage, subscription } = await staged(t);
     const first = await stage.startKeeper();

@@ -94,7 +94,7 @@ void t.test(
 
 for (const discount of [60, 40, 1])
   void t.test(
-    `while one endpoint is down, only payments at the full price expire; one at ${discount} % off waits for both`,
+    `while one endpoint is down, full-price payments expire; a payment at ${discount} % off waits for both`,
     async (t) => {
       const { stage, full, cheap, taken, dead, resolver } = await signed(t, { discount });
       stage.net.mineBlocks(200);
@@ -121,7 +121,7 @@ for (const discount of [60, 40, 1])
   );
 
 void t.test(
-  'a payment below the whole amount expires only when both endpoints lack its signature',
+  'a payment below the plan’s full amount expires only when both endpoints lack its signature',
   async (t) => {
     const { stage, dead } = await signed(t);
     stage.net.mineBlocks(200);

@@ -31,7 +31,7 @@ const pullOf = (
   });
 
 void t.test(
-  'a transaction’s transfers form one pull per period and subscription, with the treasury’s as fee',
+  'a transaction’s transfers are read as one pull per period, with the treasury’s transfer as fee',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan();
@@ -108,7 +108,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull is found behind any number of transactions that only name the account, within the time limit',
+  'a pull is found behind many transactions that only name the account, within the time limit',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -191,7 +191,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull of a past period that no history shows delays the next periods for half an hour only',
+  'a past period’s pull that no history shows delays later periods for half an hour only',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan({ periodHours: 1 });

@@ -124,7 +124,7 @@ void t.test('an unknown outcome doubles the wait each time; a data error waits l
 });
 
 void t.test(
-  'transactions that no endpoint shows, or that are not final for long, are judged',
+  'after the blockhash expires, expire() handles transactions that are unseen or unfinalized for long',
   async (t) => {
     const { follower, statuses, pass, add, ended, judged } = scene(t);
     const stuck = add('stuck');

@@ -56,7 +56,7 @@ void t.test(
 );
 
 void t.test(
-  'another keeper’s payment replaces this keeper’s, whose notifications then explain nothing',
+  'another keeper’s payment replaces this keeper’s, and notifications then cause a read of the chain',
   (t) => {
     const book = new InFlight();
     const id = randomUUID();
@@ -73,7 +73,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment that another process signed explains no notification before the chain is read',
+  'a notification of a payment that another process signed always causes a read of the chain',
   (t) => {
     const book = new InFlight();
     const theirs = signed({ here: false });
@@ -109,7 +109,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment claimed back from another keeper rejoins its transaction, which is no longer own',
+  'a payment reclaimed from another keeper joins its transaction again, whose isOwn becomes false',
   (t) => {
     const book = new InFlight();
     const pack = { signature: 'pack', payments: 2 };
@@ -127,15 +127,18 @@ void t.test(
   },
 );
 
-void t.test('after a notification of another change a payment explains no further one', (t) => {
-  const book = new InFlight();
-  const [one] = book.add([signed({ address: 'account' })]);
-  t.ok(book.explains('account', account, 3n));
-  t.equal(one?.slot, 3n, 'where it seems to have landed');
-  t.notOk(book.explains('account', { ...account, expiresAt: 1n }, 4n), 'cancelled');
-  t.notOk(book.explains('account', account, 5n), 'and resumed');
-  t.equal(one?.slot, 3n);
-  book.clear();
-  t.equal(book.size, 0);
-  t.end();
-});
+void t.test(
+  'after a notification of another change, a payment in flight no longer explains notifications',
+  (t) => {
+    const book = new InFlight();
+    const [one] = book.add([signed({ address: 'account' })]);
+    t.ok(book.explains('account', account, 3n));
+    t.equal(one?.slot, 3n, 'where it seems to have landed');
+    t.notOk(book.explains('account', { ...account, expiresAt: 1n }, 4n), 'cancelled');
+    t.notOk(book.explains('account', account, 5n), 'and resumed');
+    t.equal(one?.slot, 3n);
+    book.clear();
+    t.equal(book.size, 0);
+    t.end();
+  },
+);

@@ -207,25 +207,28 @@ void t.test(
   },
 );
 
-void t.test('a payment that a keeper takes over has the fee that it was signed with', async (t) => {
-  const stage = await startStage(t, { blockMs: 0 });
-  stage.net.fund(stage.treasury.address, { lamports: 10_000_000_000n, usdc: 1n });
-  const plan = await stage.plan({ amount: AMOUNT, merchant: stage.treasury });
-  const subscription = await stage.subscriber(plan);
-  const [flying] = await signAndDie(stage);
-  await stage.rpc.sendTransaction(flying!.attempt.transaction);
-  stage.mine();
-  await stage.startKeeper();
-  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
-  t.match(await stage.payments(subscription), [
-    { source: 'keeper', amountGross: AMOUNT, platformFee: AMOUNT / 100n },
-  ]);
-  const reconciler = {
-    sql: stage.sql,
-    rpc: stage.rpc,
-    programId: stage.net.programId,
-    keepers: [stage.keeper.address],
-  };
-  const range = { since: new Date(0), until: new Date('2100-01-01'), repair: false };
-  t.same((await reconcile(reconciler, range)).differences, []);
-});
+void t.test(
+  'a payment that another keeper takes over is recorded with the fee in its signed transaction',
+  async (t) => {
+    const stage = await startStage(t, { blockMs: 0 });
+    stage.net.fund(stage.treasury.address, { lamports: 10_000_000_000n, usdc: 1n });
+    const plan = await stage.plan({ amount: AMOUNT, merchant: stage.treasury });
+    const subscription = await stage.subscriber(plan);
+    const [flying] = await signAndDie(stage);
+    await stage.rpc.sendTransaction(flying!.attempt.transaction);
+    stage.mine();
+    await stage.startKeeper();
+    await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+    t.match(await stage.payments(subscription), [
+      { source: 'keeper', amountGross: AMOUNT, platformFee: AMOUNT / 100n },
+    ]);
+    const reconciler = {
+      sql: stage.sql,
+      rpc: stage.rpc,
+      programId: stage.net.programId,
+      keepers: [stage.keeper.address],
+    };
+    const range = { since: new Date(0), until: new Date('2100-01-01'), repair: false };
+    t.same((await reconcile(reconciler, range)).differences, []);
+  },
+);

@@ -98,7 +98,7 @@ void t.test('only finalized transactions are settled', async (t) => {
 });
 
 void t.test(
-  'the tracker limits its payments to what it can send soon, and calls onRoom when there is room',
+  'the tracker accepts only as many payments as it can send soon, and calls onRoom when it has room',
   async (t) => {
     const { stage, tracker, taken, rooms } = await aloft(t, 1);
     const room = tracker.room();
@@ -202,7 +202,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment in flight explains only its own notification, and none after another change',
+  'a payment in flight explains only its own notification, and no notification after another change',
   async (t) => {
     const { tracker, taken } = await aloft(t, 2);
     const [{ address, account }, other] = taken.map(({ expectedAccount }) => expectedAccount!) as [

@@ -576,7 +576,7 @@ void t.test(
 );
 
 void t.test(
-  'a blockhash is valid for 150 blocks: after that a lost transaction is known to have expired',
+  'a blockhash is valid for 150 blocks, then web3.js reports a lost transaction as expired',
   async (t) => {
     const { chain, connection } = await setup(t, { blockMs: 0 });
     const { keypair } = chain.wallet();

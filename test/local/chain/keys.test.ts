@@ -24,7 +24,7 @@ void t.test('a key converts to bytes, to Base58 and back', async () => {
 });
 
 void t.test(
-  'a text that is not Base58 of the length is undefined, and a malformed address constant throws',
+  'text that is not Base58 of the right length is read as undefined; a bad address constant throws',
   async (t) => {
     for (const text of ['', '0OIl', 'abc', '1'.repeat(31), '1'.repeat(33), '1'.repeat(200)])
       t.equal(parseBase58(text, 32), undefined, text);

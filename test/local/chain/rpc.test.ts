@@ -614,7 +614,7 @@ void t.test(
   },
 );
 
-void t.test('wrong parameters are refused with -32602', async (t) => {
+void t.test('calls with wrong parameters are refused with -32602', async (t) => {
   const { chain, payer, stranger } = await setup(t);
   const key = payer.address;
   const transfer = signedTransfer(payer, stranger, 1_000_000, (await latest(chain)).blockhash);
@@ -682,7 +682,7 @@ void t.test('wrong parameters are refused with -32602', async (t) => {
   t.equal(await balanceOf(chain, stranger), 0);
 });
 
-void t.test('a transaction with any wrong byte does not stop the chain', async (t) => {
+void t.test('no transaction with a changed byte stops the chain', async (t) => {
   const { chain, payer, stranger } = await setup(t);
   const { bytes } = signedTransfer(payer, stranger, 1_000_000, (await latest(chain)).blockhash);
   const inBatches = async (all: object[]) => {
@@ -759,7 +759,7 @@ void t.test(
 );
 
 void t.test(
-  'a transaction with a wrong signature is refused with -32003 and never lands',
+  'a transaction with a wrong signature is refused with -32003 and does not land',
   async (t) => {
     const { chain, payer, stranger } = await setup(t);
     const { bytes } = signedTransfer(payer, stranger, 1_000_000, (await latest(chain)).blockhash);
@@ -917,7 +917,7 @@ void t.test('a client without support of version 0 gets -32015', async (t) => {
 });
 
 void t.test(
-  'a slot without a block has no time: -32007 if it was skipped, -32004 if it is to come',
+  'getBlockTime of a slot without a block fails with -32007 if skipped, -32004 if in the future',
   async (t) => {
     const { chain } = await setup(t);
     const slot = chain.slot();

@@ -12,20 +12,23 @@ const TOKEN_ACCOUNT = 165;
 const rentOf = (chain: { rpcUrl: string }, length = TOKEN_ACCOUNT) =>
   call<number>(chain.rpcUrl, 'getMinimumBalanceForRentExemption', length);
 
-void t.test('the rent follows its setting at each step', async (t) => {
-  const chain = await startTestChain(t, { blockMs: 0 });
-  t.equal(await rentOf(chain), 1_488_440, 'today');
-  for (const [rate, tokenAccount] of [
-    [6_960, 2_039_280],
-    [5_080, 1_488_440],
-    [696, 203_928],
-  ] as const) {
-    await chain.rpc('localnet_setRent', rate);
-    t.equal(await rentOf(chain), tokenAccount, `${rate} a byte`);
-    t.equal(await rentOf(chain, 0), 128 * rate);
-  }
-  await t.rejects(chain.rpc('localnet_setRent', 0), { code: -32602 });
-});
+void t.test(
+  'getMinimumBalanceForRentExemption follows each change of the rent setting',
+  async (t) => {
+    const chain = await startTestChain(t, { blockMs: 0 });
+    t.equal(await rentOf(chain), 1_488_440, 'today');
+    for (const [rate, tokenAccount] of [
+      [6_960, 2_039_280],
+      [5_080, 1_488_440],
+      [696, 203_928],
+    ] as const) {
+      await chain.rpc('localnet_setRent', rate);
+      t.equal(await rentOf(chain), tokenAccount, `${rate} a byte`);
+      t.equal(await rentOf(chain, 0), 128 * rate);
+    }
+    await t.rejects(chain.rpc('localnet_setRent', 0), { code: -32602 });
+  },
+);
 
 void t.test(
   'the block time can be changed while the chain runs, except with blocks on demand',
@@ -48,7 +51,7 @@ void t.test(
   },
 );
 
-void t.test('a transaction needs the rent of the setting', async (t) => {
+void t.test('a transaction must pay the rent of the current setting', async (t) => {
   const chain = await startTestChain(t, { blockMs: 0, rentLamportsPerByte: 696 });
   const payer = chain.wallet();
   chain.mineBlocks();
@@ -100,7 +103,7 @@ void t.test('a fork reverts a change of rent, and a restart keeps it', async (t)
   await other.close();
 });
 
-void t.test('blocks on demand are 300 ms of the chain apart', async (t) => {
+void t.test('blocks on demand advance the chain’s clock by 300 ms', async (t) => {
   const chain = await startTestChain(t, { blockMs: 0 });
   t.equal(SLOT_MS, 300);
   const before = chain.now();

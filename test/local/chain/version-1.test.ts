@@ -190,25 +190,28 @@ void t.test(
   },
 );
 
-void t.test('a version 1 transaction without limits never lands: they count as zero', async (t) => {
-  const chain = await startTestChain(t, { blockMs: 0 });
-  const { keypair, address: payer } = chain.wallet();
-  const send = async (config: V1TransactionConfig) => {
-    const { wire } = await build(
-      keypair,
-      await latest(chain),
-      [transfer(payer, payer, 1n)],
-      config,
-    );
-    return chain.rpc('sendTransaction', wire.toString('base64'), encoded);
-  };
-  for (const config of [{}, { computeUnitLimit: 20_000 }])
-    await t.rejects(send(config), {
-      code: -32002,
-      data: { err: 'MaxLoadedAccountsDataSizeExceeded' },
-    });
-  await t.rejects(send({ loadedAccountsDataSizeLimit: 1_000_000 }), { code: -32002 });
-});
+void t.test(
+  'a version 1 transaction without compute limits never lands, because missing limits count as zero',
+  async (t) => {
+    const chain = await startTestChain(t, { blockMs: 0 });
+    const { keypair, address: payer } = chain.wallet();
+    const send = async (config: V1TransactionConfig) => {
+      const { wire } = await build(
+        keypair,
+        await latest(chain),
+        [transfer(payer, payer, 1n)],
+        config,
+      );
+      return chain.rpc('sendTransaction', wire.toString('base64'), encoded);
+    };
+    for (const config of [{}, { computeUnitLimit: 20_000 }])
+      await t.rejects(send(config), {
+        code: -32002,
+        data: { err: 'MaxLoadedAccountsDataSizeExceeded' },
+      });
+    await t.rejects(send({ loadedAccountsDataSizeLimit: 1_000_000 }), { code: -32002 });
+  },
+);
 
 void t.test(
   'a failed version 1 transaction lands, is listed, and reaches the streams with its logs',
@@ -386,35 +389,38 @@ void t.test('the decoder of version 1 agrees with web3.js and kit', async (t) =>
   t.equal((await verifiedTransactions([decodeTransaction(forged)])).length, 0);
 });
 
-void t.test('bytes of version 1 that validators refuse do not reach LiteSVM', async (t) => {
-  const payer = key.publicKey.toBase58();
-  const { wire } = await build(key, lifetime, [
-    transfer(payer, Keypair.generate().publicKey.toBase58(), 5n),
-  ]);
-  const refused = (bytes: Buffer, name: string) => t.ok(isRefused(bytes), name);
-  const changed = (at: number, value: number) => {
-    const bytes = Buffer.from(wire);
-    bytes.writeUInt8(value, at);
-    return bytes;
-  };
-  refused(changed(0, 0x82), 'version 2');
-  refused(changed(1, 0), 'no signature');
-  refused(changed(1, 13), 'thirteen signatures');
-  refused(changed(2, 1), 'a read-only payer');
-  refused(changed(4, 0x0d), 'half of the fee bits');
-  refused(changed(4, 0x2c), 'an unknown config bit');
-  refused(changed(40, 65), 'sixty-five instructions');
-  refused(changed(41, 65), 'sixty-five keys');
-  refused(wire.subarray(0, -1), 'a byte is missing');
-  refused(Buffer.concat([wire, Buffer.alloc(4096)]), 'over 4,096 bytes');
-  const twice = Buffer.from(wire);
-  twice.copy(twice, 42 + 32, 42, 42 + 32);
-  refused(twice, 'a key twice');
-  t.ok(isRefused(wire, false), 'feature off');
-  fc.assert(
-    fc.property(fc.nat(wire.length - 1), fc.nat(255), (at, value) => {
-      isRefused(changed(at, value)); // throws any other error
-    }),
-    { numRuns: 2_000 },
-  );
-});
+void t.test(
+  'version 1 transactions with a malformed encoding are refused before LiteSVM',
+  async (t) => {
+    const payer = key.publicKey.toBase58();
+    const { wire } = await build(key, lifetime, [
+      transfer(payer, Keypair.generate().publicKey.toBase58(), 5n),
+    ]);
+    const refused = (bytes: Buffer, name: string) => t.ok(isRefused(bytes), name);
+    const changed = (at: number, value: number) => {
+      const bytes = Buffer.from(wire);
+      bytes.writeUInt8(value, at);
+      return bytes;
+    };
+    refused(changed(0, 0x82), 'version 2');
+    refused(changed(1, 0), 'no signature');
+    refused(changed(1, 13), 'thirteen signatures');
+    refused(changed(2, 1), 'a read-only payer');
+    refused(changed(4, 0x0d), 'half of the fee bits');
+    refused(changed(4, 0x2c), 'an unknown config bit');
+    refused(changed(40, 65), 'sixty-five instructions');
+    refused(changed(41, 65), 'sixty-five keys');
+    refused(wire.subarray(0, -1), 'a byte is missing');
+    refused(Buffer.concat([wire, Buffer.alloc(4096)]), 'over 4,096 bytes');
+    const twice = Buffer.from(wire);
+    twice.copy(twice, 42 + 32, 42, 42 + 32);
+    refused(twice, 'a key twice');
+    t.ok(isRefused(wire, false), 'feature off');
+    fc.assert(
+      fc.property(fc.nat(wire.length - 1), fc.nat(255), (at, value) => {
+        isRefused(changed(at, value)); // throws any other error
+      }),
+      { numRuns: 2_000 },
+    );
+  },
+);

@@ -82,7 +82,7 @@ void t.test(
       t.equal(response.status, 200);
       t.same(await response.json(), { success: true, data: [] }, 'no wallet has subscribed');
     }
-    await t.test('a transaction is still valid 15 s after it was built', async (t) => {
+    await t.test('a sandbox transaction is still valid 15 s after it was built', async (t) => {
       const [subscriber] = ready.subscribers;
       const wallet = keypairFromSecret(bs58.decode(subscriber?.secretKey ?? ''));
       await call(ready.rpcUrl, 'localnet_faucet', wallet.address, '1000000000');

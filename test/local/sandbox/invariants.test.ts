@@ -94,12 +94,12 @@ const broken = (evidence: Evidence) =>
     .filter(([, breaches]) => breaches.length > 0)
     .map(([name]) => name);
 
-void t.test('a correct play breaks no invariant', (t) => {
+void t.test('records of a correct sandbox scenario break no invariant', (t) => {
   t.same(broken(sound()), []);
   t.end();
 });
 
-void t.test('each kind of harm violates its own invariant', (t) => {
+void t.test('each kind of corrupted record violates exactly its invariant', (t) => {
   const harm = (name: string, change: (evidence: Evidence) => void) => {
     const evidence = sound();
     change(evidence);

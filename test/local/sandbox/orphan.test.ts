@@ -39,7 +39,7 @@ void t.test('a server ends when the process that started it is killed with -9', 
 });
 
 void t.test(
-  'the next start on an orphan’s data stops the orphan, and refuses a live server’s data',
+  'a start on the data of an orphaned server stops it; data of a live server is refused',
   async (t) => {
     const dataDir = await emptyDirectory(t);
     const { owner, url, server, guard } = await startApart(t, dataDir);
@@ -62,7 +62,7 @@ void t.test(
   },
 );
 
-void t.test('a process that only stops its server continues to its own end', async (t) => {
+void t.test('a process that stops its server continues until it ends normally', async (t) => {
   const code = `
     import { startEmbeddedPostgres } from ${JSON.stringify(module)};
     await (await startEmbeddedPostgres()).stop();

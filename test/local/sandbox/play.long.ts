@@ -15,7 +15,7 @@ const types = [
 ];
 
 void t.test(
-  'a play covers all seven events and every invariant holds, with kill -9 of its processes on the way',
+  'the sandbox scenario sends all seven events and keeps every invariant despite kill -9',
   async (t) => {
     const [subscribers, periods, kills] = [16, 5, 6];
     const size = `--subscribers ${subscribers} --periods ${periods} --chaos ${kills}`;

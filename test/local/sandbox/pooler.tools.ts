@@ -88,35 +88,38 @@ async function startPooled(t: Test, random: Random): Promise<Omit<Processes, 'st
   };
 }
 
-void t.test('every invariant holds when the sandbox runs through a pooler', async (t) => {
-  const random = seeded(2);
-  const processes: Processes = {
-    ...(await startPooled(t, random)),
-    stop: () => Promise.resolve(),
-  };
-  const log = createLog('sandbox', { level: 'silent', pretty: false, stream: 'stderr' });
-  const chain = createSandboxChain(processes.rpcUrl, LOCALNET_MINT, log);
-  t.teardown(() => chain.close());
-  const server = await startMerchantServer();
-  t.teardown(() => server.close());
-  const { apiUrl } = processes;
-  const merchants = await createMerchants(apiUrl, chain, server, random);
-  const subscribers = cast(SUBSCRIBERS, PERIODS, merchants, random);
-  for (const subscriber of subscribers) {
-    await chain.fund(subscriber.wallet.address, { lamports: 1_000_000_000n });
-    subscriber.token = await signIn(apiUrl, subscriber.wallet, 'subscriber');
-  }
-  const stage = { apiUrl, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
-  const treasuryBefore = await chain.balance(processes.treasury);
-  await play({
-    ...{ stage, processes, server, merchants, subscribers, random, periods: PERIODS },
-    chaos: createChaos(processes, 0, PERIODS),
-    report: (line) => t.comment(line),
-    signal: new AbortController().signal,
-  });
-  const evidence = await gatherEvidence(stage, processes, server, merchants, subscribers);
-  const breaches = checkInvariants(evidence, { subscribers, periods: PERIODS, treasuryBefore });
-  t.equal(Object.keys(breaches).length, 12);
-  for (const [name, found] of Object.entries(breaches)) t.same(found, [], name);
-  t.ok(evidence.payments.length > SUBSCRIBERS * 2);
-});
+void t.test(
+  'the sandbox keeps every invariant when its daemons connect through a pooler',
+  async (t) => {
+    const random = seeded(2);
+    const processes: Processes = {
+      ...(await startPooled(t, random)),
+      stop: () => Promise.resolve(),
+    };
+    const log = createLog('sandbox', { level: 'silent', pretty: false, stream: 'stderr' });
+    const chain = createSandboxChain(processes.rpcUrl, LOCALNET_MINT, log);
+    t.teardown(() => chain.close());
+    const server = await startMerchantServer();
+    t.teardown(() => server.close());
+    const { apiUrl } = processes;
+    const merchants = await createMerchants(apiUrl, chain, server, random);
+    const subscribers = cast(SUBSCRIBERS, PERIODS, merchants, random);
+    for (const subscriber of subscribers) {
+      await chain.fund(subscriber.wallet.address, { lamports: 1_000_000_000n });
+      subscriber.token = await signIn(apiUrl, subscriber.wallet, 'subscriber');
+    }
+    const stage = { apiUrl, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
+    const treasuryBefore = await chain.balance(processes.treasury);
+    await play({
+      ...{ stage, processes, server, merchants, subscribers, random, periods: PERIODS },
+      chaos: createChaos(processes, 0, PERIODS),
+      report: (line) => t.comment(line),
+      signal: new AbortController().signal,
+    });
+    const evidence = await gatherEvidence(stage, processes, server, merchants, subscribers);
+    const breaches = checkInvariants(evidence, { subscribers, periods: PERIODS, treasuryBefore });
+    t.equal(Object.keys(breaches).length, 12);
+    for (const [name, found] of Object.entries(breaches)) t.same(found, [], name);
+    t.ok(evidence.payments.length > SUBSCRIBERS * 2);
+  },
+);

@@ -21,7 +21,7 @@ async function program(t: Test, port: number): Promise<string> {
 }
 
 for (const disk of ['full', 'with room'])
-  void t.test(`a process is supervised with its log on a disk ${disk}`, async (t) => {
+  void t.test(`the sandbox supervises a process whose log is on a disk ${disk}`, async (t) => {
     const runs = createServer((_request, response) => response.end());
     runs.listen(0, '127.0.0.1');
     await once(runs, 'listening');

@@ -8,7 +8,7 @@ import {
   upToCent,
 } from '../../../src/pages/shared/money.ts';
 
-void t.test('figures are rounded to the cent, half a cent up', async (t) => {
+void t.test('amounts in figures are rounded to the cent, half a cent up', async (t) => {
   t.strictSame(['0', '4999', '5000', '1234560000'].map(formatCents), [
     '0.00',
     '0.00',
@@ -17,14 +17,17 @@ void t.test('figures are rounded to the cent, half a cent up', async (t) => {
   ]);
 });
 
-void t.test('an exact amount has two decimals at the least, and as many as it has', async (t) => {
-  t.strictSame(['999990000', 1_234_500_000n, 2n ** 63n - 1n, 5000n].map(formatExact), [
-    '999.99',
-    '1,234.50',
-    '9,223,372,036,854.775807',
-    '0.005',
-  ]);
-});
+void t.test(
+  'an exact amount is shown with at least two decimals, and more if it has more',
+  async (t) => {
+    t.strictSame(['999990000', 1_234_500_000n, 2n ** 63n - 1n, 5000n].map(formatExact), [
+      '999.99',
+      '1,234.50',
+      '9,223,372,036,854.775807',
+      '0.005',
+    ]);
+  },
+);
 
 void t.test('a divided amount is shown to the cent unless a fraction of it matters', async (t) => {
   const table: [units: bigint, shown: string][] = [
@@ -54,7 +57,7 @@ void t.test('SOL is rounded up at the fifth decimal', async (t) => {
   ]);
 });
 
-void t.test('a typed amount of USDC becomes base units', async (t) => {
+void t.test('an entered USDC amount is converted to base units', async (t) => {
   t.equal(parseUsdc(' 9.5 '), '9500000');
   t.strictSame(['0', '0.0000001', '1,5', '', '-1'].map(parseUsdc), Array(5).fill(undefined));
 });

@@ -26,7 +26,7 @@ const lines = (runs: Run[], trialHours: number | null = null) =>
   }).map(({ amount, at, until, times }) => [amount, dayOf(at), dayOf(until), times]);
 
 void t.test(
-  'a plan without other terms gives two lines: today’s payment and the later ones',
+  "the schedule of a plan without special terms has two lines: today's payment and later payments",
   async (t) => {
     t.strictSame(lines([['5', 0, 30, null]]), [
       ['5', null, null, 1],
@@ -35,19 +35,22 @@ void t.test(
   },
 );
 
-void t.test('a discount of two payments gives three lines: today, next and after', async (t) => {
-  const runs: Run[] = [
-    ['2.5', 0, 30, 2],
-    ['5', 60, 90, null],
-  ];
-  t.strictSame(lines(runs), [
-    ['2.5', null, null, 1],
-    ['2.5', 30, null, 1],
-    ['5', 60, null, null],
-  ]);
-});
+void t.test(
+  'the schedule with a discount for two payments has three lines: today, next and after',
+  async (t) => {
+    const runs: Run[] = [
+      ['2.5', 0, 30, 2],
+      ['5', 60, 90, null],
+    ];
+    t.strictSame(lines(runs), [
+      ['2.5', null, null, 1],
+      ['2.5', 30, null, 1],
+      ['5', 60, null, null],
+    ]);
+  },
+);
 
-void t.test('equal payments are counted in one line', async (t) => {
+void t.test('the schedule shows equal payments in one line with their number', async (t) => {
   const runs: Run[] = [
     ['2.5', 0, 30, 12],
     ['5', 360, 390, null],
@@ -59,19 +62,22 @@ void t.test('equal payments are counted in one line', async (t) => {
   ]);
 });
 
-void t.test('a trial gives a line for the rest of its period, then the full price', async (t) => {
-  const runs: Run[] = [
-    ['19', 7, 30, 1],
-    ['25', 30, 60, null],
-  ];
-  t.strictSame(lines(runs, 168), [
-    ['19', 7, 30, 1],
-    ['25', 30, null, null],
-  ]);
-});
+void t.test(
+  "the schedule of a trial has a line for the rest of the trial's period, then the full price",
+  async (t) => {
+    const runs: Run[] = [
+      ['19', 7, 30, 1],
+      ['25', 30, 60, null],
+    ];
+    t.strictSame(lines(runs, 168), [
+      ['19', 7, 30, 1],
+      ['25', 30, null, null],
+    ]);
+  },
+);
 
 void t.test(
-  'a plan that ends inside a period: the last line shows the reduced amount and its end',
+  "if the plan ends inside a period, the schedule's last line shows the reduced amount and the end",
   async (t) => {
     const runs: Run[] = [
       ['5', 0, 30, 1],
@@ -85,15 +91,18 @@ void t.test(
   },
 );
 
-void t.test('a resumed account whose period is paid has no payment today', async (t) => {
-  const run = { amount: '5', creditSpent: '0', dueAt: iso(20), until: iso(50), times: null };
-  const terms = { periodHours: 720, trialHours: null, schedule: [run] };
-  t.strictSame(
-    linesOf({ ...terms, usdcNeeded: '0' }).map(({ at }) => dayOf(at)),
-    [20, 50],
-  );
-  t.strictSame(
-    linesOf({ ...terms, usdcNeeded: '5' }).map(({ at }) => dayOf(at)),
-    [null, 50],
-  );
-});
+void t.test(
+  'the schedule of a resumed account whose period is paid has no payment today',
+  async (t) => {
+    const run = { amount: '5', creditSpent: '0', dueAt: iso(20), until: iso(50), times: null };
+    const terms = { periodHours: 720, trialHours: null, schedule: [run] };
+    t.strictSame(
+      linesOf({ ...terms, usdcNeeded: '0' }).map(({ at }) => dayOf(at)),
+      [20, 50],
+    );
+    t.strictSame(
+      linesOf({ ...terms, usdcNeeded: '5' }).map(({ at }) => dayOf(at)),
+      [null, 50],
+    );
+  },
+);

@@ -16,9 +16,12 @@ const own = (more: Partial<components['schemas']['Standing']>) => {
   return standing as components['schemas']['Standing'];
 };
 
-void t.test('a wallet whose terms are those of the plan signs without a second look', async (t) => {
-  t.equal(isOther(plan, own({})), false);
-});
+void t.test(
+  'a wallet signs without a second confirmation if its terms equal those of the plan',
+  async (t) => {
+    t.equal(isOther(plan, own({})), false);
+  },
+);
 
 void t.test(
   'the reduced amount for a running account is shown once before the wallet signs',

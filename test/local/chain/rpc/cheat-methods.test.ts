@@ -138,7 +138,7 @@ void t.test('time travel to a slot or an epoch moves the clock by 400 ms a slot'
 });
 
 void t.test(
-  'time travel to the past, or with any number of destinations but one, is refused without an effect',
+  'time travel to the past, or without exactly one destination, is refused without an effect',
   async (t) => {
     const chain = await onDemand(t);
     chain.timeTravel({ absoluteEpoch: 1 });

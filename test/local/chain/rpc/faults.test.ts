@@ -103,7 +103,7 @@ void t.test(
   },
 );
 
-void t.test('the fault drop discards the next transactions silently', async (t) => {
+void t.test('the fault "drop" discards the next transactions silently', async (t) => {
   const { chain, stranger, transfer } = await setup(t);
   await fault(chain, { kind: 'drop', count: 2 });
   const [first, second, third] = [transfer(1_000_000), transfer(2_000_000), transfer(4_000_000)];
@@ -120,7 +120,7 @@ void t.test('the fault drop discards the next transactions silently', async (t) 
 });
 
 void t.test(
-  'the fault drop without a count lasts until it is cleared, and preflight still reports failures',
+  'the fault "drop" without a count lasts until it is cleared, and preflight still reports failures',
   async (t) => {
     const { chain, stranger, transfer } = await setup(t);
     await fault(chain, { kind: 'drop' });
@@ -139,7 +139,7 @@ void t.test(
 );
 
 void t.test(
-  'the fault hold runs a transaction once, the given number of blocks later',
+  'the fault "hold" runs a transaction once, the given number of blocks later',
   async (t) => {
     const { chain, stranger, transfer } = await setup(t);
     await fault(chain, { kind: 'hold', blocks: 3, count: 1 });
@@ -160,7 +160,7 @@ void t.test(
 );
 
 void t.test(
-  'a transaction that is held past its blockhash never lands, and clearing faults does not release it',
+  'a transaction held until its blockhash expires never lands, even if the faults are cleared',
   async (t) => {
     const { chain, stranger, transfer } = await setup(t);
     const [late, inTime] = [transfer(1_000_000), transfer(2_000_000)];
@@ -270,7 +270,7 @@ void t.test('a response fault can be limited to one port', async (t) => {
 });
 
 void t.test(
-  'the fault silence leaves the given number of requests without a response, and clearing cuts their connections',
+  'the fault "silence" leaves N requests unanswered, and clearing it closes their connections',
   async (t) => {
     const { chain } = await setup(t);
     await fault(chain, { kind: 'silence', count: 2, methods: ['getSlot'] });
@@ -300,7 +300,7 @@ void t.test(
   },
 );
 
-void t.test('a chain with the fault silence can be stopped', async (t) => {
+void t.test('a chain with the fault "silence" can be stopped', async (t) => {
   const { chain } = await setup(t);
   await fault(chain, { kind: 'silence' });
   const cut = post(chain.rpcUrl, bodyOf('getSlot')).then(
@@ -312,7 +312,7 @@ void t.test('a chain with the fault silence can be stopped', async (t) => {
   t.equal(await cut, 'cut');
 });
 
-void t.test('the second port lags by the given number of slots', async (t) => {
+void t.test('the fault "lag" delays the second port by the given number of slots', async (t) => {
   const { chain, stranger, transfer } = await setup(t, { lagPort: 0 });
   const url = chain.lagUrl ?? '';
   chain.mineBlocks(FINALITY_BLOCKS + 5);
@@ -347,7 +347,7 @@ void t.test('the second port lags by the given number of slots', async (t) => {
   t.equal(await call(url, 'getSlot', { commitment: 'processed' }), chain.slot());
 });
 
-void t.test('the fault height changes reported block heights and nothing else', async (t) => {
+void t.test('the fault "height" changes reported block heights and nothing else', async (t) => {
   const { chain } = await setup(t, { lagPort: 0 });
   const url = chain.lagUrl ?? '';
   const heightsAt = async (one: string) => {

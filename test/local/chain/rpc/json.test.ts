@@ -12,7 +12,7 @@ void t.test('values without a bigint are written as by JSON.stringify', async ()
 });
 
 void t.test(
-  'a bigint is a bare number of any size, and undefined members are left out',
+  'a bigint is written as a number of any size, and undefined members are omitted',
   async (t) => {
     t.equal(
       toJson({ rentEpoch: 2n ** 64n - 1n, list: [0n, -5n], gone: undefined }),

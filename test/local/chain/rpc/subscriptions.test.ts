@@ -586,7 +586,7 @@ void t.test('frames of every length and content arrive whole and in order', asyn
 });
 
 void t.test(
-  'subscriptions end with their connection, and connections with the chain',
+  'subscriptions end when their connection closes, and connections close when the chain stops',
   async (t) => {
     const chain = openChain(0, undefined);
     const app = await buildWs(chain);
@@ -632,7 +632,7 @@ function recorder<T extends unknown[]>() {
   };
 }
 
-void t.test('web3.js’s listeners are called, and no longer once removed', async (t) => {
+void t.test('listeners of web3.js are called until they are removed', async (t) => {
   const chain = await startTestChain(t, { blockMs: 100 });
   const connection = new Connection(chain.rpcUrl, 'confirmed');
   const { keypair, address } = chain.wallet({ usdc: 1n });

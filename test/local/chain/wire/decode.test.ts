@@ -146,7 +146,7 @@ void t.test('a version 0 transaction decodes with its table lookups', async (t) 
   );
 });
 
-void t.test('a transaction lists its own keys and no other bytes', async (t) => {
+void t.test('a decoded transaction lists exactly its own account keys', async (t) => {
   const instructions = [transfer, cosigned];
   const message = new TransactionMessage({
     payerKey: payer.publicKey,
@@ -172,7 +172,7 @@ void t.test('a transaction lists its own keys and no other bytes', async (t) => 
 });
 
 void t.test(
-  'bytes after the end are dropped, and missing ones are refused at every length',
+  'bytes after a transaction’s end are dropped; a truncated transaction is refused at every length',
   async (t) => {
     const bytes = legacy(blockhash, transfer).serialize();
     t.equal(

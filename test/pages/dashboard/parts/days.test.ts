@@ -17,7 +17,7 @@ void t.test('days are in UTC, and the last one is included', (t) => {
   t.end();
 });
 
-void t.test('text that is no day is kept as typed and filters nothing', (t) => {
+void t.test('text that is not a date stays as typed and does not filter', (t) => {
   for (const from of ['2026-02-30', '0026-03-01', '1969-12-31', '2026-3-1', 'yesterday', '12026'])
     t.same(readDays({ from }), { first: from, last: '', range: {}, problem: undefined });
   t.end();

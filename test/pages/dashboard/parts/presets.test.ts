@@ -7,7 +7,7 @@ const rangesAt = (now: string) =>
     presets.map(([preset]) => [preset, datesOf(daysOf(preset, new Date(now))).join(' ')]),
   );
 
-void t.test('each preset of the date filter has whole days', (t) => {
+void t.test('each preset of the date filter covers whole days', (t) => {
   t.same(rangesAt('2026-11-26T15:00:00Z'), {
     'this-month': '2026-11-01 2026-11-30',
     'last-month': '2026-10-01 2026-10-31',
@@ -19,7 +19,7 @@ void t.test('each preset of the date filter has whole days', (t) => {
   t.end();
 });
 
-void t.test('presets are right at the turn of a year, to the millisecond', (t) => {
+void t.test('date presets are right to the millisecond at the turn of the year', (t) => {
   t.same(rangesAt('2027-12-31T23:59:59.999Z'), {
     'this-month': '2027-12-01 2027-12-31',
     'last-month': '2027-11-01 2027-11-30',

@@ -10,7 +10,7 @@ const read = (filters: Record<string, string>) => {
   return [choice, days && datesOf(days).join(' '), problem];
 };
 
-void t.test('figures cover 30 days until today unless another offered range is named', (t) => {
+void t.test('figures cover the last 30 days unless the URL names another offered range', (t) => {
   t.same(read({ days: '7' }), [7, '2026-11-20 2026-11-26', undefined]);
   t.same(read({ days: '365' }), [365, '2025-11-27 2026-11-26', undefined]);
   for (const filters of [{}, { days: '8' }, { days: 'x' }, { plan: 'p' }])
