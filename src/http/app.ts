@@ -34,7 +34,7 @@ const exposedHeaders = [
   'x-request-id',
 ];
 const SECURITY_HEADERS = {
-  // Answers may hold keys, tokens and names. Files, pages and logos set their own value.
+  // Responses may contain keys, tokens and names. Files, pages and logos set their own value.
   'cache-control': 'no-store',
   'content-security-policy': "default-src 'none';frame-ancestors 'none'",
   'cross-origin-opener-policy': 'same-origin',
@@ -311,7 +311,7 @@ function literal(text: string): string {
 }
 
 /**
- * Trims externalId in the request's body and query, before they are validated: an id with spaces
+ * Trims externalId in the request's body and query before validation, because an id with spaces
  * around it names the same customer.
  */
 function trimExternalId({ body, query }: Pick<FastifyRequest, 'body' | 'query'>): void {

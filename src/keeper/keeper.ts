@@ -87,7 +87,7 @@ export class Keeper {
   readonly #installation: Installation;
   readonly #context: Context;
   /**
-   * Context for work that anyone can cause. It may use only a part of the RPC rate, so that
+   * Context for work that anyone can cause. It may use only a part of the RPC rate limit, so that
    * payments keep the rest.
    */
   readonly #anyones: Context;
@@ -122,7 +122,10 @@ export class Keeper {
     return reason ?? (await databaseTrouble(this.#context.sql));
   };
 
-  /** Which payments a ready keeper does not collect, and why; undefined when it collects all. */
+  /**
+   * Describes which payments a ready keeper does not collect, and why. Undefined when it collects
+   * all.
+   */
   readonly note = () => this.#history.note();
 
   /**

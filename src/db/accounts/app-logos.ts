@@ -33,8 +33,8 @@ export async function deleteLogo(sql: Queryable, appId: string): Promise<void> {
 }
 
 /**
- * Finds an app's logo by its version. Returns undefined if the app's current logo has another
- * version, if the app has no logo, or while the app's merchant is suspended.
+ * Finds an app's logo by its version. Returns undefined (1) if the app has no logo or a logo of
+ * another version, (2) while the app's merchant is suspended.
  */
 export async function findLogo(
   sql: Queryable,

@@ -1,5 +1,4 @@
-// Problems in an app that its merchant should look at: blocked plans and subscriptions that are not
-// paid.
+// Problems in an app that need the merchant's attention: blocked plans and unpaid subscriptions.
 import type { Queryable } from '../postgres/connect.ts';
 
 /** Maximum number of subscriptions to count. */

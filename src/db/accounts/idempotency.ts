@@ -49,8 +49,8 @@ export async function storeResponse(
 
 /**
  * Deletes up to 1,000 keys older than 24 hours and returns the number deleted. The age condition is
- * repeated outside the subquery: after a wait for a transaction that replaced a key, Postgres
- * re-checks only the outer condition against the new row.
+ * repeated outside the subquery. If the statement waits for a transaction that replaces a key,
+ * Postgres re-checks only this outer condition on the new row.
  */
 export async function deleteOldKeys(sql: Queryable): Promise<number> {
   const { count } = await sql`

@@ -83,9 +83,9 @@ export interface StatisticsRights {
 
 /**
  * Grants pg_read_all_stats to the current user, who owns oldest_writer() (event-feed.ts). Revokes
- * pg_read_all_stats from the role of `serve`, which had this right in earlier builds. If the
- * current user may not make these changes, a superuser must make them. Returns the resulting
- * rights, or undefined if the role of `serve` does not exist.
+ * the right from the role of `serve`, which had it in earlier builds. Leaves changes that only a
+ * superuser may make undone. Returns the resulting rights, or undefined if the role of `serve` does
+ * not exist.
  */
 export async function moveStatistics(sql: Sql): Promise<StatisticsRights | undefined> {
   const { serve } = await roleNames(sql);

@@ -20,8 +20,8 @@ export interface Grant {
 /**
  * Counts the requests of each subject in its current window and grants requests up to the limit. A
  * window lasts `windowMs` and starts with the first request after the previous window. Each window
- * has its own row. If all windows of a subject shared one row, Postgres could not remove the old
- * versions of this row while a long transaction is open.
+ * has its own row. With one row for all windows of a subject, the dead versions of this row would
+ * pile up while a long transaction is open.
  */
 export function spendBudgets(
   sql: Queryable,

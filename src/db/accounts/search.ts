@@ -22,8 +22,8 @@ export const MAX_HITS = 20;
 
 /** Finds subscriptions whose external id starts with this text. */
 export function findByExternalId(sql: Queryable, appId: string, start: string): Promise<Hit[]> {
-  // ~>=~ and ~<~ compare bytes, so the index finds a prefix in any collation. LIKE cannot use the
-  // index in a generic plan.
+  // ~>=~ and ~<~ compare bytes, so Postgres can use the index for a prefix in any collation. With
+  // LIKE, a generic plan could not use the index.
   return subscriptionHits(
     sql,
     sql`select ${hitColumns(sql)} from subscriptions
@@ -44,7 +44,7 @@ export function findByWalletPart(
   appId: string,
   { grams, pattern }: { grams: readonly string[]; pattern: string },
 ): Promise<Hit[]> {
-  // With "app_id =", the planner may read all subscriptions of the app instead of those of the
+  // With "app_id =", the planner may read all subscriptions of the app instead of only those of the
   // wallets.
   return subscriptionHits(
     sql,

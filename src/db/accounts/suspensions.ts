@@ -1,7 +1,8 @@
 // Suspended wallets. Over the API, a suspended wallet can only read, cancel and close. Keepers sign
 // no payments from or to a suspended wallet. Transactions that store payment attempts or
 // registrations take the lock of collection-holds.ts in shared mode. suspend() takes this lock
-// exclusively. After suspend(), no attempt or registration of the wallet is therefore stored.
+// exclusively. After suspend() has returned, no attempt or registration of the wallet is therefore
+// stored.
 import { type Actor, recordAction } from '../operating/admin-actions.ts';
 import { lockAlone } from '../operating/collection-holds.ts';
 import type { Queryable, Sql } from '../postgres/connect.ts';
@@ -70,9 +71,9 @@ export function endSuspension(sql: Sql, { role, wallet, reason, by }: Change): P
 
 /**
  * Approves a merchant and records the action. If the wallet has never signed in, creates the
- * merchant; otherwise ends the merchant's wait for approval. The sponsored rent of an approved
- * merchant is not bounded by its fees. If an operator has suspended the wallet, changes nothing and
- * returns `suspended`.
+ * merchant; otherwise ends the merchant's wait for approval. An approved merchant's limit of
+ * sponsored rent does not depend on its fees. If an operator has suspended the wallet, changes
+ * nothing and returns `suspended`.
  */
 export function approveMerchant(
   sql: Sql,
@@ -123,7 +124,7 @@ export function findSuspensionsFor(
 }
 
 /**
- * Whether the texts of a plan are withheld from a wallet: the plan's merchant is suspended, and the
+ * Whether the texts of a plan are hidden from a wallet: the plan's merchant is suspended, and the
  * wallet has no subscription to the plan.
  */
 export async function isWithheld(

@@ -211,8 +211,8 @@ export async function enableEndpoint(sql: Queryable, id: string): Promise<Date |
 
 /**
  * Lists up to 1,000 enabled endpoints whose requests have all failed for at least `days` days. The
- * time is measured from the first failure (or from the enabling, if later) to the last failure. The
- * time therefore does not grow while an endpoint gets no requests.
+ * time is measured from the first failure (or the last enabling, if later) to the last failure, so
+ * it does not grow while an endpoint gets no requests.
  */
 export async function listFailing(sql: Queryable, days: number): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
@@ -244,9 +244,8 @@ export async function rotateSecret(
 /**
  * Deletes an endpoint and cancels its unclaimed deliveries. FOR UPDATE waits for transactions that
  * insert deliveries for the endpoint, because each of them holds a KEY SHARE lock on the endpoint.
- * Dispatchers do not retry a delivery that is claimed now: they cancel it after the current
- * attempt. If this process crashes before it has cancelled all deliveries, dispatchers claim and
- * cancel the others.
+ * A delivery that is claimed now is cancelled by its dispatcher after the current attempt. If this
+ * process crashes midway, dispatchers claim and cancel the remaining deliveries.
  */
 export async function deleteEndpoint(sql: Queryable, id: string): Promise<void> {
   await sql`

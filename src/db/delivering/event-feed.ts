@@ -1,8 +1,7 @@
 // Reads an app's events in id order, each event once. An event's id contains the time at which the
-// id was generated, but other sessions see the event only after the commit. An event that appears
-// now can therefore have an older id than events that appeared before. The id is never older than
-// the start of the event's transaction, so readers read only up to the start of the oldest
-// transaction that may still write.
+// id was generated, but other sessions see the event only after the commit. A newly visible event
+// can therefore have an older id than visible events. The id is never older than the start of the
+// event's transaction, so readers stop at the start of the oldest transaction that may still write.
 import type { Queryable } from '../postgres/connect.ts';
 
 export interface FeedRow {
@@ -24,9 +23,9 @@ export async function readFeedStart(sql: Queryable): Promise<string> {
 /**
  * Returns the id below which no further event can appear. Call this in a separate statement before
  * the events are read. oldest_writer() returns the start of the oldest transaction that may add
- * events. It ignores a transaction that is older than 10 s and has written nothing, such as the
- * transaction of pg_dump. If the owner of oldest_writer() lacks the right pg_read_all_stats, the
- * returned id lies at least one minute in the past.
+ * events. It ignores transactions older than 10 s that have written nothing, such as that of
+ * pg_dump. If the owner of oldest_writer() lacks the right pg_read_all_stats, the returned id lies
+ * at least one minute in the past.
  */
 export async function readFeedBound(sql: Queryable): Promise<string> {
   const [row] = await sql<{ bound: string }[]>`

@@ -1,14 +1,14 @@
 // E-mail addresses of merchants. The first e-mail to an address is a confirmation; other e-mails
-// are sent only after its link was opened. The unsubscribe link ends the e-mails of all merchants
-// that use the address. A mailbox is stored as a hash (mailbox_of() in sql/).
+// are sent only after the link in it was opened. The unsubscribe link ends the e-mails of all
+// merchants to this address. A mailbox is stored as a hash (mailbox_of() in sql/).
 import type { Queryable, Sql } from '../postgres/connect.ts';
 
 /** Maximum number of confirmations to one mailbox in 24 hours, over all merchants. */
 const MAX_CONFIRMATIONS = 3;
 
 /**
- * Queues a confirmation for each merchant whose address is not confirmed and who has no open one,
- * at most three a day for a mailbox. Returns the number of queued confirmations.
+ * Queues a confirmation for each merchant with an unconfirmed address and no open confirmation, at
+ * most three a day per mailbox. Returns the number of queued confirmations.
  */
 export function queueConfirmations(sql: Sql): Promise<number> {
   return sql.begin(async (tx) => {
@@ -52,7 +52,7 @@ const needsConfirmation = (sql: Queryable) => sql`
 export const areConfirmationsNeeded = (sql: Queryable) => sql`
   exists (select from merchants m where ${needsConfirmation(sql)})`;
 
-/** SQL condition: the confirmation `c` was made for the present address of merchant `m`. */
+/** SQL condition: the confirmation `c` was made for the current address of merchant `m`. */
 const isCurrent = (sql: Queryable) => sql`
   c.mailbox = mailbox_of(m.email) and c.created_at >= coalesce(m.email_given_at, '-infinity')`;
 
@@ -60,7 +60,7 @@ const isCurrent = (sql: Queryable) => sql`
 export const isAwaited = (sql: Queryable) => sql`
   (m.mails and m.email_confirmed_at is null and ${isCurrent(sql)})`;
 
-/** Whether the token is that of a confirmation that is still valid. */
+/** Whether the token belongs to a confirmation that is still valid. */
 export async function isConfirmation(sql: Queryable, token: string): Promise<boolean> {
   const rows = await sql`
     select from mails c join merchants m on m.id = c.merchant_id
@@ -87,7 +87,7 @@ export async function isSubscribed(sql: Queryable, token: string): Promise<boole
 }
 
 /**
- * Ends the e-mails to the mailbox with this token, of all merchants, or allows them again. Returns
+ * Ends the e-mails of all merchants to the mailbox with this token, or allows them again. Returns
  * false for an unknown token.
  */
 export async function setSubscribed(

@@ -35,9 +35,9 @@ export interface MailRow {
   /** Number of this attempt, from 1. */
   attempts: number;
   /**
-   * Null when the merchant has removed the address or has turned e-mails off, when the address is
-   * not confirmed (or, for a confirmation e-mail, no longer needs one), and when it was
-   * unsubscribed.
+   * Null (1) when the merchant has removed the address or turned e-mails off, (2) when the address
+   * is unsubscribed, (3) when it is not confirmed, or already confirmed in the case of a
+   * confirmation.
    */
   email: string | null;
   /** Token in the link of a confirmation e-mail; null for other e-mails. */
@@ -124,8 +124,8 @@ export async function readDay(sql: Queryable): Promise<{ hour: number; yesterday
 
 /**
  * Claims due e-mails. A claim expires after ten minutes. Merchants take turns, each with the e-mail
- * that has been due for the longest time. Confirmations, which any merchant can cause for any
- * address, take turns with all other e-mails, and fill the rest of the batch.
+ * that has been due for the longest time. Any merchant can cause confirmations to any address. They
+ * therefore take turns with all other e-mails, and fill the rest of the batch.
  */
 export function takeMails(sql: Queryable, limit: number): Promise<MailRow[]> {
   return sql<MailRow[]>`

@@ -209,9 +209,9 @@ export async function lockRun(sql: Transaction, id: string): Promise<ReplayRun |
 
 /**
  * Checks whether another run of the same selection has finished since this run was planned. If so,
- * returns the number of deliveries that the other run queued, and this run has nothing left to
- * queue. Otherwise returns undefined. The runs are counted, because the database's clock may have
- * gone back between the two.
+ * this run has nothing left to queue, and the result is the number of deliveries that the other run
+ * queued. Otherwise undefined. Compares the number of finished runs instead of times, because the
+ * database's clock may go back.
  */
 export async function queuedMeanwhile(
   sql: Transaction,

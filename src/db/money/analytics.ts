@@ -20,7 +20,7 @@ export interface DayRow {
   new: number;
   /**
    * Monthly recurring revenue at the end of the day: the sum over all active and past-due
-   * subscriptions, paused ones too. The amount of each is converted to a month of 730 hours.
+   * subscriptions, including paused ones. Each amount is converted to a month of 730 hours.
    */
   mrr: string;
   /** Monthly recurring revenue at the start of the day. */
@@ -125,8 +125,8 @@ function failuresOf(sql: Queryable, appId: string, selection: Selection): Fragme
 /**
  * SQL for the monthly amount of the subscription that `s` replaces, or 0 if `s` replaces none. If
  * the replaced subscription never began, the subscription that it had replaced counts instead. For
- * the figures of one plan, the amount is always 0: a subscription that comes from another plan
- * counts in full as an expansion.
+ * the figures of one plan the amount is always 0, because a subscription that comes from another
+ * plan counts in full as an expansion.
  */
 const replacedMonthly = (sql: Queryable, planId: string | undefined) =>
   planId !== undefined
@@ -288,9 +288,8 @@ export function moneyOf(sql: Queryable, appId: string, { from, to, planId }: Sel
 
 /**
  * Returns one row for every day of [from, to), including days without activity. `untilNow` is true
- * if `to` is the present time. For the present time, the status of a subscription decides whether
- * it is past due. For an earlier time, a subscription is past due if its latest payment before that
- * time failed.
+ * if `to` is the present time. At the present time, a subscription's status decides whether it is
+ * past due. At an earlier time, it is past due if its latest payment before that time failed.
  */
 export function dailyFigures(sql: Queryable, appId: string, range: Range): Promise<DayRow[]> {
   return sql<DayRow[]>`

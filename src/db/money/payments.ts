@@ -152,9 +152,9 @@ export function readPulled(
 }
 
 /**
- * Finds which periods of these addresses a credit has paid in full. A period whose credit a change
- * of plan took back counts as paid only for the registration that had this credit. Another
- * registration of the account pays the rest of the period.
+ * Finds which periods of these addresses a credit has paid in full. If a change of plan took the
+ * credit of a period back, the period counts as paid only for the registration that had this
+ * credit. Another registration of the account pays the rest of the period.
  */
 export function readPaidByCredit(
   sql: Queryable,
@@ -352,8 +352,8 @@ const transactionColumns = (sql: Queryable) => sql`
   s.own_ids_from`;
 
 /**
- * SQL conditions for status, plan, time and page. They do not decide which index Postgres uses. The
- * callers add the conditions that do: app, subscription and customer.
+ * SQL conditions for status, plan, time and page. They do not decide which index Postgres uses; the
+ * conditions for app, subscription and customer, which the callers add, decide this.
  */
 function restOf(
   sql: Queryable,

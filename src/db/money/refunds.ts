@@ -1,5 +1,6 @@
 // Refunds. The API creates a refund. A keeper records the refund when its transfer is finalized. If
-// the transfer lands again, as another transaction, the keeper adds a refund for it (`repeats`).
+// the wallet signed the transfer twice and the second one lands too, the keeper adds a refund for
+// it (`repeats`).
 import { secondsSince } from '../postgres/clock.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import { among, type Key, type Page, pageOf, type Span } from '../postgres/lists.ts';
@@ -14,7 +15,7 @@ export interface RefundRow {
   amount: bigint;
   /**
    * A random address among the transfer's accounts, by which the keeper finds the transaction. A
-   * refund whose transfer landed again shares it with the refund of the first transfer.
+   * refund for a second transfer (`repeats`) has the same reference as the first refund.
    */
   reference: string;
   /**
@@ -26,8 +27,8 @@ export interface RefundRow {
   /** Block time of the transfer. */
   occurredAt: Date | null;
   /**
-   * The part of a landed transfer that exceeds what was left of the payment. 0 unless the transfer
-   * landed twice, or two transfers landed of which one was believed to be lost.
+   * The part of a landed transfer that exceeds what was left of the payment. Not 0 only if the
+   * transfer landed twice, or if two transfers landed because the first had expired.
    */
   excess: bigint;
   createdAt: Date;
@@ -72,10 +73,10 @@ export interface TransferLifetime {
 }
 
 /**
- * Counts the open refunds of a payment and of all payments of its merchant: refunds whose transfer
- * can still land at the block height `blockHeight`, and that the relay has not taken. The relay
- * takes a refund just before it sends the transfer, so a refund that fails in its simulation stays
- * open. Takes an advisory lock on the merchant until the transaction ends.
+ * Counts the open refunds of a payment and of all payments of its merchant. A refund is open while
+ * its transfer can still land at the block height `blockHeight` and the relay has not accepted it.
+ * The relay accepts a refund just before it sends the transfer, so a refund whose simulation fails
+ * stays open. Takes an advisory lock on the merchant until the transaction ends.
  */
 export async function countOpenRefunds(
   tx: Transaction,
@@ -192,8 +193,8 @@ export interface AwaitedRefund extends RefundParties {
   /** Seconds since the refund was created, by the database's clock. */
   ageSeconds: number;
   /**
-   * Polls go on for other statuses than `pending`: the transfer of an expired refund may still be
-   * found, and the transfer of a succeeded refund may land again.
+   * Expired and succeeded refunds are polled too. The transfer of an expired refund may be found
+   * later, and the transfer of a succeeded refund may land again.
    */
   status: RefundRow['status'];
   /** The transfers that are recorded. */
@@ -205,8 +206,8 @@ export interface AwaitedRefund extends RefundParties {
 /**
  * Returns refunds that are due for a poll, and schedules their next poll. Merchants take turns,
  * each with the refund that has been due for the longest time. The delay is half the refund's age,
- * but at least 3 s. A pending refund is polled at any age, because a refund stays pending while the
- * history of its transfer cannot be read. Another refund is polled until it is one day old, or
+ * but at least 3 s. A pending refund is polled at any age, because it stays pending while the
+ * history of its transfer cannot be read. Any other refund is polled until it is one day old, or
  * until endSearch().
  */
 export async function takeAwaitedRefunds(sql: Queryable, limit: number): Promise<AwaitedRefund[]> {
@@ -276,9 +277,9 @@ interface FinalTransfer {
 }
 
 /**
- * Records the finalized transfer of a refund. The amount beyond the rest of the payment is recorded
- * as `excess`, and is not part of the payment's amount_refunded. Returns undefined when the refund
- * is already recorded. The polls go on, because the wallet may have signed the transfer twice.
+ * Records the finalized transfer of a refund. The amount beyond the rest of the payment is stored
+ * as `excess` and not added to the payment's amount_refunded. Returns undefined when the refund is
+ * already recorded. Polling continues, because the wallet may have signed the transfer twice.
  */
 export async function recordRefund(
   sql: Transaction,
@@ -305,9 +306,9 @@ export async function recordRefund(
 }
 
 /**
- * Adds a refund for a finalized transfer of the succeeded refund `id` that landed besides the
- * recorded one. What exceeds the rest of the payment is `excess`, as in recordRefund(). Returns
- * undefined when this transfer is already recorded.
+ * Adds a refund for a further finalized transfer of the succeeded refund `id`. The amount beyond
+ * the rest of the payment is stored as `excess`, as in recordRefund(). Returns undefined when this
+ * transfer is already recorded.
  */
 export async function recordRepeat(
   sql: Transaction,

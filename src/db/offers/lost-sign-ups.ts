@@ -1,6 +1,6 @@
-// Sponsored sign-ups that landed without a subscription: an earlier release ended a sign-up in this
-// way if its account was gone before a keeper settled it. `billing reconcile --repair` registers
-// such a sign-up.
+// Sponsored sign-ups that landed but have no subscription. An earlier release left a sign-up in
+// this state if its account was closed before a keeper settled it. `billing reconcile --repair`
+// registers such a sign-up.
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import { hexOf } from '../postgres/signatures.ts';
 import type { SponsoredPayment, SponsorshipTerms } from './sponsorships.ts';

@@ -26,7 +26,7 @@ interface Terms<Of extends Purpose> {
   message: Buffer;
   blockhash: string;
   lastValidBlockHeight: bigint;
-  /** Slot of the answer with the blockhash. */
+  /** Slot of the RPC response that contained the blockhash. */
   blockhashSlot: bigint;
   /** The subscription that a change of plan replaces; null without a change of plan. */
   replaces: string | null;
@@ -41,12 +41,12 @@ export interface NewOffer extends Terms<Purpose> {
   changeWhen: ChangeWhen | null;
   /**
    * Whether the transaction cancels the subscription that it replaces. False if that subscription
-   * was cancelled before. Null for other purposes than `subscribe`.
+   * is already cancelled. Null for purposes other than `subscribe`.
    */
   cancels: boolean | null;
   /**
    * Hours of the trial that the wallet was shown; 0 without a trial. Null for a change of plan and
-   * for other purposes than `subscribe`: then the trial of the session or the plan counts.
+   * for purposes other than `subscribe`. Then the trial of the session or the plan counts.
    */
   trialHours: number | null;
 }
@@ -161,18 +161,18 @@ export async function reserveOffer(sql: Queryable, offerId: string, height: bigi
     where id = ${offerId}`;
 }
 
-/** SQL for the lifetime of the transaction that the relay took for the offer `alias`. */
+/** SQL for the lifetime of the transaction that the relay accepted for the offer `alias`. */
 export const signedLifetime = (sql: Queryable, alias: Fragment) => sql`
   ${alias}.signed_blockhash as blockhash,
   ${alias}.signed_last_valid_block_height as last_valid_block_height,
   ${alias}.signed_blockhash_slot as slot`;
 
-/** A transaction that the relay took for an offer, and its lifetime. */
+/** A transaction that the relay accepted for an offer, and its lifetime. */
 export interface RelayedTransaction extends MayLand {
   signature: string;
 }
 
-/** Reads the transaction that the relay took for this offer. */
+/** Reads the transaction that the relay accepted for this offer. */
 export async function readRelayed(
   sql: Queryable,
   offerId: string,
@@ -184,11 +184,11 @@ export async function readRelayed(
 }
 
 /**
- * Stores the signature (Base58) and the lifetime of the transaction that the relay takes for this
- * offer. Call it before the transaction is first sent: an open refund ends with it
- * (countOpenRefunds). Another transaction of the same offer replaces both only if `dead` is the
- * stored signature: its transaction can no longer land. Returns `other`, without storing them, if
- * the stored transaction may still land, and `known` if they are stored already.
+ * Stores the signature (Base58) and the lifetime of the transaction that the relay accepts for this
+ * offer. Call it before the first send, because it closes an open refund (countOpenRefunds). A
+ * stored transaction is replaced only if its signature is `dead`, which means that it can no longer
+ * land. Returns `other` and stores nothing if the stored transaction may still land. Returns
+ * `known` if the same transaction is already stored.
  */
 export async function recordRelayed(
   sql: Queryable,
@@ -225,8 +225,8 @@ export async function storeSigned(sql: Queryable, id: string, signed: Buffer): P
 }
 
 /**
- * Locks the hand-overs of a wallet until the transaction ends, so that two concurrent hand-overs
- * cannot both find no other one.
+ * Locks the hand-overs of a wallet until the transaction ends. Otherwise two concurrent hand-overs
+ * could each find no other open hand-over.
  */
 export async function lockHandOvers(tx: Transaction, wallet: string): Promise<void> {
   await tx`select pg_advisory_xact_lock(hashtextextended(${wallet}, 3))`;

@@ -15,7 +15,7 @@ export interface OffersOf {
   after: Date | null;
 }
 
-/** SQL condition: `offers o` is a subscribe offer whose wallet pays, that is open and counts. */
+/** SQL condition: `offers o` is an open subscribe offer whose wallet pays, made after `after`. */
 const isOpenOffer = (
   sql: Queryable,
   { wallet, subscriptionPda, after }: OffersOf,
@@ -35,7 +35,7 @@ export async function readAskedAt(sql: Queryable, offerId: string): Promise<Date
 }
 
 /**
- * Tells whether the wallet has handed over, after `after`, a signed transaction that resumes this
+ * Tells whether the wallet has submitted, after `after`, a signed transaction that resumes this
  * account: to the relay, or as a sponsored transaction.
  */
 export async function isResumeTaken(
@@ -56,42 +56,40 @@ export interface OpenOffer extends DiscountTerms {
   /** The database's time at which the transaction was offered. */
   offeredAt: Date;
   blockhash: string;
-  /**
-   * The signature of the transaction that the relay took for this offer; null before the relay took
-   * one.
-   */
+  /** The signature of the transaction that the relay accepted for this offer; null before. */
   signature: string | null;
   checkoutSessionId: string | null;
   /** The session's customer. */
   externalId: string | null;
   /**
    * Hours of the trial that the wallet was shown; 0 without a trial. Null for an offer of an older
-   * release without a trial of the session: the plan's trial counts.
+   * release whose session has no trial. Then the plan's trial counts.
    */
   trialHours: number | null;
   replaces: string | null;
   changeWhen: ChangeWhen | null;
   /** Whether the transaction resumes an account, instead of opening one. */
   resumes: boolean;
-  /** Whether the transaction cancels the subscription `replaces`; null if that is not stored. */
+  /** Whether the transaction cancels the subscription `replaces`; null if this is not stored. */
   cancels: boolean | null;
   /** The end of the session; null without a session. */
   expiresAt: Date | null;
   /** Whether the session has expired. */
   isLapsed: boolean;
-  /** Whether another registration has completed the session, or another wallet has it. */
+  /**
+   * Whether another registration has completed the session, or the session is bound to another
+   * wallet.
+   */
   isTaken: boolean;
 }
 
 /**
- * Maximum number of offers that are read for an address. Only the wallet itself can ask for more.
+ * Maximum number of offers that are read for an address. Only the wallet itself can create more
+ * offers for it.
  */
 const MAX_OFFERS = 1000;
 
-/**
- * Reads the offers to subscribe that are open and count. Offers whose transaction the relay took
- * come first, then the newest offers.
- */
+/** Reads the open offers to subscribe. Relayed offers come first, then the newest offers. */
 export function readOpenOffers(sql: Queryable, of: OffersOf): Promise<OpenOffer[]> {
   return sql<OpenOffer[]>`
     select o.id, o.created_at as offered_at, o.blockhash, o.signature, o.checkout_session_id,

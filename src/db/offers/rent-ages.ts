@@ -47,9 +47,9 @@ export async function readRentByAge(sql: Queryable): Promise<RentOfAge[]> {
 }
 
 /**
- * SQL for the rent that has not come back although its subscription has ended: the time of the end,
- * and the rent of the subscription account, or of the approval once no subscription of the wallet
- * is live.
+ * SQL for the rent that has not come back although its subscription has ended. Gives the time of
+ * the end and the rent of the subscription account. The rent of the approval is included when no
+ * subscription of the wallet is live.
  */
 export const rentOfEnded = (sql: Queryable) => sql`(
   select rent.ended_at, rent.authority, rent.subscription from sponsorships cross join lateral (
@@ -71,8 +71,8 @@ export interface OverdueRent {
   /** Rent (lamports) of approvals whose wallets have no live subscription. */
   authorities: bigint;
   /**
-   * Rent (lamports) of subscription accounts. Most of them were never cancelled on chain, so only
-   * the wallet, or the end of the plan, lets their rent come back.
+   * Rent (lamports) of subscription accounts. Most of these accounts were never cancelled on chain,
+   * so their rent comes back only when the wallet cancels or the plan ends.
    */
   subscriptions: bigint;
 }

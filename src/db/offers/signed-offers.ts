@@ -9,23 +9,23 @@ export interface SignedSponsoredOffer extends SponsoredOffer {
   signedAt: Date;
 }
 
-/** Seconds after which another keeper may take an offer that a keeper has taken. */
+/** Seconds after which another keeper may claim an offer that a keeper has claimed. */
 const TAKEN_SECONDS = 5;
 
 /**
- * SQL for the network of the client that asked for the offer `o`, or for that of the sponsorship
- * `o`: its IPv4 address, or its IPv6 /48. One customer may have all addresses of a /48.
+ * SQL for the client network of the offer or sponsorship `o`: its IPv4 address, or its IPv6 /48.
+ * One customer may have all addresses of a /48.
  */
 export const networkOf = (sql: Queryable) => sql`
   coalesce(substring(o.address from '^address:[^:]*:[^:]*:[^:]*'), o.address)`;
 
 /**
- * Takes the undecided signed offer whose turn it is, so that the caller decides about it. Undefined
- * if no offer is due. Client networks take turns, then merchants (an offer without a plan: its
- * wallet). The network with the oldest last turn comes first; a decision, or the next look at an
- * offer that was put off, is a turn. The lock makes keepers take offers one after another: each
- * sees the turn that the others took. Leaves out offers that were signed more than ten minutes ago,
- * because their blockhash has expired.
+ * Claims the next undecided signed offer, for the caller to decide. Undefined if no offer is due.
+ * Client networks take turns, then merchants (for an offer without a plan: wallets). The network
+ * whose last turn is the longest ago comes first. A turn is a decision or the scheduled next try of
+ * a postponed offer. A lock makes keepers claim offers one after another, so that each sees the
+ * others' turns. Leaves out offers signed more than ten minutes ago, because their blockhash has
+ * expired.
  */
 export async function takeSignedOffer(
   tx: Transaction,
@@ -68,8 +68,8 @@ export async function putOffOffer(sql: Queryable, id: string): Promise<void> {
 }
 
 /**
- * Returns for how many seconds the oldest undecided offer has been due. An offer that a keeper has
- * taken or put off is not due. 0 if none is.
+ * Returns for how many seconds the oldest undecided offer has been due; 0 if none is. A claimed or
+ * postponed offer is not due.
  */
 export async function readOldestOffer(sql: Queryable): Promise<number> {
   const [row] = await sql<{ seconds: number }[]>`
@@ -83,8 +83,8 @@ export async function readOldestOffer(sql: Queryable): Promise<number> {
 
 /**
  * Refuses at most 1,000 signed offers as `lapsed`: offers that were signed more than ten minutes
- * ago and about which no keeper has decided. Keepers do not decide about such offers. Returns the
- * number of refused offers.
+ * ago and have no decision. Keepers no longer decide about such offers. Returns the number of
+ * refused offers.
  */
 export async function lapseOffers(sql: Queryable): Promise<number> {
   const { count } = await sql`

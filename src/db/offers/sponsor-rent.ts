@@ -31,22 +31,22 @@ export interface RentOut {
   /** True if the rent of the subscription account has not come back. */
   subscription: boolean;
   /**
-   * The time since which no registration of the subscription account is live or covered by a
-   * payment. Null while one is live.
+   * Time since which no registration of the subscription account is live or has paid time. Null
+   * while a registration is.
    */
   endedAt: Date | null;
   /**
-   * The newest slot at which a keeper read the subscription. An RPC endpoint at an older slot may
-   * not have the accounts yet. An account that is missing there may still exist, so its rent does
-   * not count as returned.
+   * The newest slot at which a keeper read the subscription. An account that is missing at an older
+   * slot may not be created yet at that endpoint, so its rent does not count as returned.
    */
   observedSlot: bigint;
 }
 
 /**
- * SQL for the time of the next check of the accounts of the sponsorship `s`: after a day. If its
- * subscription has ended, after a minute at first, then at intervals of a tenth of the time since
- * the end: an account that only its wallet can cancel may stay open for ever.
+ * SQL for the time of the next check of the accounts of the sponsorship `s`: daily while its
+ * subscription lives. After the end, the first check is after a minute, and the interval grows to a
+ * tenth of the time since the end, because an account that only its wallet can cancel may stay open
+ * for ever.
  */
 const checkAt = (sql: Queryable) => sql`(
   s.checked_at + coalesce((
@@ -128,9 +128,9 @@ export async function markReturned(
 }
 
 /**
- * SQL for the fees of the closings that count against the budget: the account's last closing was
- * claimed in the last 24 hours, and the account's rent has not come back. Once the rent has come
- * back, the fees are covered, because the rent is higher.
+ * SQL for the fees of closings that count against the budget: the account's last closing was
+ * claimed in the last 24 hours, and the account's rent has not come back. Returned rent covers the
+ * fees, because it is higher.
  */
 export const closingFees = (sql: Queryable) => sql`(
   select coalesce(sum(closing_fee), 0)::int8 from sponsorships

@@ -1,10 +1,10 @@
-// The facts that bound the sponsored rent of a merchant's subscribers: the lamports for which an
-// operator vouches, the operator's approval, and the platform fees that the merchant has brought.
+// Facts that limit the sponsored rent of a merchant's subscribers: the lamports that an operator
+// guarantees, the operator's approval, and the merchant's platform fees.
 import type { Queryable } from '../postgres/connect.ts';
 
 /** The facts that decide how much sponsored rent of a merchant's subscribers may be out. */
 export interface MerchantStanding {
-  /** Lamports for which an operator vouches; null if no operator does. */
+  /** Lamports that an operator guarantees; null without a guarantee. */
   vouched: bigint | null;
   /** Whether an operator approved the merchant (`billing merchants approve`). */
   isApproved: boolean;
@@ -29,8 +29,8 @@ export async function findStanding(
 }
 
 /**
- * Sets the lamports for which an operator vouches; null means that no operator vouches. Returns the
- * previous value, or undefined when the merchant does not exist.
+ * Sets the lamports that an operator guarantees; null removes the guarantee. Returns the previous
+ * value, or undefined when the merchant does not exist.
  */
 export async function updateSponsoring(
   sql: Queryable,

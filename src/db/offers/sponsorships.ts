@@ -163,9 +163,9 @@ const isOrphan = (sql: Queryable) => sql`(
   o.state = 'open' and (o.lease_until is null or o.lease_until < now()))`;
 
 /**
- * Claims open sponsorships that have no lease or whose lease has expired. Client networks and
- * merchants (without a plan: wallets) take turns: the place of each is the later one of its places
- * in its network and in its merchant.
+ * Claims open sponsorships without a valid lease. Client networks and merchants (without a plan:
+ * wallets) take turns: a sponsorship is ordered by its position within its network or its merchant,
+ * whichever is later.
  */
 export async function claimSponsorships(
   sql: Queryable,
@@ -194,7 +194,9 @@ export async function claimSponsorships(
   );
 }
 
-/** Returns for how many seconds the oldest open sponsorship has had no lease; 0 if all have one. */
+/**
+ * Returns for how many seconds the oldest open sponsorship has had no lease; 0 if all have a lease.
+ */
 export async function readOldestSponsorship(sql: Queryable): Promise<number> {
   const [row] = await sql<{ seconds: number }[]>`
     select ${secondsSince(sql, sql`min(coalesce(o.lease_until, o.created_at))`)} as seconds

@@ -45,7 +45,7 @@ export async function countLostDaemons(sql: Queryable, name: string): Promise<nu
 }
 
 /**
- * Records that a daemon stops. Deletes the rows of daemons that stopped, and those without a
+ * Records that a daemon stops. Deletes the rows of stopped daemons and of daemons without a
  * heartbeat for a day, but keeps the newest row of each kind.
  */
 export async function recordStop(sql: Queryable, id: string): Promise<void> {
@@ -60,8 +60,8 @@ export async function recordStop(sql: Queryable, id: string): Promise<void> {
 }
 
 /**
- * Lists the running daemons, the killed ones with a heartbeat within the last day, and the newest
- * of each kind, most recent heartbeat first.
+ * Lists (1) the running daemons, (2) the killed daemons whose last heartbeat is less than a day
+ * old, (3) the newest daemon of each kind. The most recent heartbeat comes first.
  */
 export function listDaemons(sql: Queryable): Promise<DaemonRow[]> {
   return sql<DaemonRow[]>`
@@ -81,7 +81,7 @@ export interface Work {
    * transaction has no decision or no end yet.
    */
   keeper: boolean;
-  /** Webhooks or e-mails wait. */
+  /** Webhook deliveries or e-mails are waiting. */
   dispatch: boolean;
 }
 

@@ -66,8 +66,8 @@ export async function replaceInstallation(sql: Queryable, next: Installation): P
 
 /**
  * Records the fee and the collection window if the installation lacks them. Returns the names of
- * the recorded terms. `billing migrate` calls this, because daemons have no right to set these
- * terms.
+ * the terms that this call recorded. `billing migrate` calls this, because daemons have no right to
+ * set these terms.
  */
 export async function recordMissingTerms(
   sql: Queryable,

@@ -16,8 +16,8 @@ export interface LeaseRequest extends Holder {
   /** The rate that all holders share. */
   rate: number;
   /**
-   * The part of the rate that recent requests of this holder still use up. No other holder can get
-   * this part.
+   * The part of the rate that recent requests of this holder still use up. Other holders cannot get
+   * it.
    */
   holds: number;
   /** The lease ends this many milliseconds after its last renewal. */
@@ -32,8 +32,8 @@ export interface Lease {
 
 /**
  * Renews the lease of a holder. The rate is divided equally among the holders. If a remainder is
- * left, each of the holders with the lowest ids gets 1 more. While other holders still hold more
- * than their equal parts, this holder gets at most what they leave.
+ * left, each of the holders with the lowest ids gets 1 more. While others still have more than
+ * their equal parts, this holder gets at most what they leave.
  */
 export function renewLease(
   sql: Sql,

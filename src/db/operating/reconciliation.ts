@@ -139,7 +139,7 @@ export async function readFeeBps(sql: Queryable): Promise<number> {
   return row?.feeBps ?? 0;
 }
 
-/** Returns the given addresses that have or had a registration. */
+/** Returns the given addresses that have or have had a registration. */
 export async function findSubscribed(
   sql: Queryable,
   subscriptionPdas: readonly string[],
@@ -263,7 +263,9 @@ export interface PullOwner {
   subscriberWallet: string;
   /** The database's time at which the registration ended or was replaced; null before. */
   stoppedAt: Date | null;
-  /** When the registration's attempt of the payment was committed; null without one. */
+  /**
+   * Time at which the registration's attempt of the payment was committed; null without an attempt.
+   */
   committedAt: Date | null;
 }
 

@@ -51,9 +51,9 @@ export async function bringRetriesForward(sql: Sql): Promise<number> {
 
 /**
  * Corrects created_at and ended_at of subscriptions with simulated payments. The payments have past
- * dates, but created_at and ended_at came from today's clock. created_at becomes the time of the
- * first payment if that time is earlier. If ended_at is more than 30 days after the last payment,
- * ended_at becomes 15 days after that payment.
+ * dates, but created_at and ended_at were set by today's clock. created_at becomes the time of the
+ * first payment if that is earlier. An ended_at more than 30 days after the last payment becomes 15
+ * days after it.
  */
 export async function datePlay(sql: Sql): Promise<void> {
   await sql`

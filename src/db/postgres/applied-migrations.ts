@@ -35,8 +35,8 @@ export async function readApplied(
     { exists: boolean }[]
   >`select to_regclass('schema_migrations') is not null as exists`;
   if (found?.exists !== true) return new Map();
-  // Read first and without min_release, because databases of builds before 0.1.0 may lack this
-  // column.
+  // Reads these rows first, without min_release, because databases of builds before 0.1.0 may lack
+  // that column.
   const first = await sql<{ version: number; checksum: string }[]>`
     select version, checksum from schema_migrations where version <= ${FIRST_RELEASE}`;
   const checksumOf = new Map(migrations.map(({ version, checksum }) => [version, checksum]));
@@ -49,8 +49,8 @@ export async function readApplied(
 
 /**
  * Returns the schema's version if the schema is newer than this build, otherwise undefined. Throws
- * an OperatorError (1) with exit code 1 if the newer schema does not allow this release, because a
- * restart may start a newer release; (2) with exit code 2 if an applied migration differs from this
+ * an OperatorError (1) with exit code 1 if the newer schema does not allow this release (a restart
+ * may start a newer release), (2) with exit code 2 if an applied migration differs from this
  * build's file.
  */
 export function newerVersion(

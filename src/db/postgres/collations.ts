@@ -1,6 +1,6 @@
-// Versions of collations. After an upgrade of the operating system, glibc or ICU may sort text
-// otherwise than it did when the indexes were built. Such an index misses rows, and a unique one
-// lets duplicates through.
+// Versions of collations. After an upgrade of the operating system, glibc or ICU may sort text in
+// another order than when the indexes were built. Such an index misses rows, and a unique index
+// accepts duplicates.
 import type { Queryable } from './connect.ts';
 
 export interface StaleCollation {
@@ -13,8 +13,8 @@ export interface StaleCollation {
 }
 
 /**
- * Lists the database's own collation and those of indexes whose library has another version than
- * recorded. Postgres records the version of a database since version 15.
+ * Lists the database's own collation and the collations of indexes, if the library's version
+ * differs from the recorded version. Postgres 15 and later record the version for a database.
  */
 export async function findStaleCollations(sql: Queryable): Promise<StaleCollation[]> {
   const [server] = await sql<{ recordsDatabase: boolean }[]>`

@@ -45,10 +45,10 @@ const arrayTypes = {
 };
 
 /**
- * When a prepared statement fails with "cached plan must not change result type" (a migration has
- * added a column), postgres.js prepares it again and passes the serialized parameters through the
- * serializers a second time. So each serializer leaves serialized text as it is. The driver's own
- * would then send false for true, and the hex text of bytes as bytes.
+ * If a prepared statement fails with "cached plan must not change result type" (a migration has
+ * added a column), postgres.js prepares it again and serializes its already serialized parameters
+ * again. These serializers therefore return serialized text unchanged. The driver's own would send
+ * false for true, and the hex text of bytes as bytes.
  */
 const repeatableTypes = {
   boolean: {
@@ -348,9 +348,9 @@ type Work = (tx: Transaction) => unknown;
 
 /**
  * A `sql.begin` that survives a lost connection. After `work` has ended, postgres.js 3.4 writes the
- * rollback or commit. If the connection was lost, this write crashes the process
+ * rollback or commit. On a lost connection, this write crashes the process
  * (github.com/porsager/postgres/issues/1154 and 1208). To prevent the write, the callback given to
- * `begin` then never settles. The transaction itself is still rejected.
+ * `begin` never settles in this case. The transaction itself is still rejected.
  */
 function survivingLoss(sql: Sql, silence: Silence | undefined): Sql['begin'] {
   const begin = sql.begin.bind(sql) as (

@@ -120,7 +120,9 @@ export const offerTerms = [
   'loaded_data_bytes',
   'created_at',
 ];
-/** Columns of an offer that are set when the service takes what the wallet signed. */
+/**
+ * Columns of an offer that are set when the service accepts the transaction that the wallet signed.
+ */
 export const signedColumns = [
   'signed',
   'signed_at',

@@ -82,18 +82,18 @@ export async function migrate(
     await giveBack();
     return pending.map(({ name }) => name);
   } catch (error) {
-    // If the connection is lost, there is nothing to give back: Postgres has released the lock. A
-    // statement on the lost connection would crash postgres.js (connect.ts).
+    // After a lost connection there is nothing to release, because Postgres has released the lock.
+    // A statement on the lost connection would crash postgres.js (connect.ts).
     if (!isLost(error)) await giveBack();
     throw error;
   }
 }
 
 /**
- * Returns a session that holds the lock of migrations. Polls for the lock instead of waiting in a
- * statement, because `create index concurrently` in the other process would wait for that
- * statement, which is a deadlock. Between two polls the session is back in the pool, because the
- * loss of a reserved session that runs no statement would crash postgres.js at the next statement.
+ * Returns a session that holds the lock of migrations. Polls for the lock. A statement that waits
+ * for the lock would deadlock with `create index concurrently` in the other process, which waits
+ * for that statement. Between two polls the session is back in the pool, because losing a reserved
+ * idle session would crash postgres.js at the next statement.
  */
 async function lockedSession(sql: Sql) {
   for (;;) {

@@ -107,7 +107,7 @@ async function inBatches(
     if (batch.length === 0) return;
     for (const { id } of batch) {
       if (typeof id !== 'string') throw new TypeError('a statement in batches must return ids');
-      // The text of UUIDs sorts as the UUIDs do.
+      // UUIDs as text sort in the same order as UUIDs.
       if (id > after) after = id;
     }
     rows += batch.length;
@@ -139,7 +139,8 @@ async function changeIndex(sql: Queryable, text: string): Promise<void> {
     await buildIndex(sql, index, text);
     return;
   }
-  // The index on the partitioned table itself is empty, and valid when each partition has its part.
+  // The index on the partitioned table is created empty. It becomes valid when each partition has
+  // its index.
   await sql.unsafe(text.replace(/\bconcurrently\b/i, '').replace(/\son\s+(\w+)/i, ' on only $1'));
   for (const { name } of partitions) {
     const part = `${name}_${index}`;
@@ -163,8 +164,8 @@ async function buildIndex(sql: Queryable, index: string, text: string): Promise<
 }
 
 /**
- * Runs a statement that may wait for locks and old transactions without a limit, because it blocks
- * neither readers nor writers meanwhile.
+ * Runs a statement without a lock timeout. The statement may wait for locks and old transactions,
+ * but blocks neither readers nor writers meanwhile.
  */
 async function concurrently(sql: Queryable, text: string): Promise<void> {
   await limitWaits(sql, '0');

@@ -95,7 +95,7 @@ function warningsOf(
     const read = scannedBy(statement, catalog.tables)
       .map((table) => rowsOf.get(table) ?? 0)
       .reduce((sum, count) => sum + count, 0);
-    // A statement that neither blocks nor changes a row delays nothing, however long it takes.
+    // A statement that blocks no writes and changes no row delays nothing, however long it takes.
     if (locks.some(({ mode }) => mode !== 'SHARE UPDATE EXCLUSIVE')) rows += read;
     if (held.size > 0) rowsWhileHeld += read;
   }

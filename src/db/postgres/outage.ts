@@ -97,8 +97,8 @@ export function isLocked(error: unknown): boolean {
 export function isOutage(error: unknown): boolean {
   if (isLost(error) || !(error instanceof Error)) return isLost(error);
   const { code = '' } = error as NodeJS.ErrnoException;
-  // When this client cancels a statement that still waits for a connection, the error has the code
-  // query_canceled, but comes from postgres.js and is not a PostgresError.
+  // If this client cancels a statement that still waits for a connection, postgres.js throws an
+  // error with the code query_canceled that is not a PostgresError.
   return error instanceof postgres.PostgresError ? outages.has(code) : code === TOO_SLOW;
 }
 

@@ -221,7 +221,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
     delete: [...running.delete, 'unregistered_subscriptions', 'rate_leases'],
     update: {
       ...running.update,
-      // Of an offer the keeper writes two columns, registered_at and look_at.
+      // The keeper writes two columns of an offer: registered_at and look_at.
       offers: [...offerTerms, ...signedColumns, 'message'],
       unregistered_subscriptions: unregisteredTerms,
       checkout_sessions: sessionTerms,

@@ -1,5 +1,6 @@
-// The registrations of one on-chain account. After a registration has ended, its account may live
-// on and get a new registration, which takes over what the ended one has left.
+// The registrations of one on-chain account. After a registration has ended, its account may
+// continue to exist and get a new registration, which takes over credit and paid time of the ended
+// registration.
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
 import type { SubscriptionStatus } from './subscriptions.ts';
@@ -10,9 +11,9 @@ export interface EarlierRegistration {
   status: SubscriptionStatus;
   periodHours: number;
   /**
-   * True if the merchant force-cancelled the registration and has not allowed a new one since. To
-   * allow it, the merchant reinstates the registration, or creates a checkout session of its plan
-   * for the registration's externalId, unless its wallet has set that, or for its wallet.
+   * True if the merchant force-cancelled the registration and has not allowed a new one since. The
+   * merchant allows it (1) by reinstating the registration, (2) by a checkout session of its plan
+   * for its wallet, or for its externalId unless the wallet has set that.
    */
   isBarred: boolean;
   /** The subscription that replaced this registration in a change of plan. */
@@ -23,8 +24,8 @@ export interface EarlierRegistration {
   subscriberWallet: string;
   createdAt: Date;
   /**
-   * The database's time at which the registration ended or was replaced, whichever was first. Of
-   * one that was replaced after its end: when it was replaced. Null while it is live and not
+   * The database's time at which the registration ended or was replaced, whichever was first. If it
+   * was replaced after its end, the time of the replacement. Null while it is live and not
    * replaced.
    */
   stoppedAt: Date | null;
@@ -33,8 +34,8 @@ export interface EarlierRegistration {
 }
 
 /**
- * SQL for the time at which the registration `s` ended or was replaced. A daemon of a release
- * without the column stopped_at leaves it null; updated_at is then no earlier than the end.
+ * SQL for the time at which the registration `s` ended or was replaced. Older releases do not write
+ * stopped_at. In this case updated_at is used, which is not earlier than the end.
  */
 export const stoppedAt = (sql: Queryable) => sql`
   case when s.status in ('cancelled', 'expired') or s.replaced_by is not null
@@ -109,23 +110,25 @@ export interface Remainder {
   credit: bigint;
   /** End of the running period, if a credit has paid for it. */
   paidThrough: Date | null;
-  /** What the chain counts as pulled in the period that ends at paidThrough, in base units. */
+  /**
+   * The sum (base units) that the chain counts as pulled in the period that ends at paidThrough.
+   */
   periodPulled: bigint;
   /** Time to which a change of plan has deferred the first payment, if this time is still ahead. */
   startsAt: Date | null;
   /**
-   * The subscription that a change of plan replaced, if the change defers the first payment, or if
-   * its credit has to pay the rest of a running period that was credited (applyCover).
+   * The subscription that a change of plan replaced. Set if the change defers the first payment, or
+   * if its credit has to pay the rest of a credited running period (applyCover).
    */
   replaces: string | null;
-  /** Whether a payment may still land, which spends a part of the credit. */
+  /** Whether a payment may still land and spend a part of the credit. */
   isPaying: boolean;
 }
 
 /**
  * Reads what the newest registration of an account has left at the chain time `now`. Undefined if
- * this registration is live, or the address has no registration of this account. Ignores the
- * payments `except`, whose unused parts become a credit.
+ * this registration is live, or if no registration of the address belongs to this account. Ignores
+ * the payments `except`, because their unused parts become a credit.
  */
 export async function readRemainder(
   sql: Queryable,

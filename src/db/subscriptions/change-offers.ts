@@ -1,6 +1,6 @@
 // The offers of transactions that change the plan of a subscription. An account may have several
-// registrations, and a change that was offered for an earlier one replaces the newest one. So the
-// changes of an account count, of whichever registration they name.
+// registrations, and an offered change of an earlier registration replaces the newest one. All
+// statements here therefore consider the changes of every registration of the account.
 import { DECISION_MINUTES, type MayLand, signedLifetime } from '../offers/offers.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
@@ -22,7 +22,7 @@ const isSignedAway = (sql: Queryable) => {
       and not exists (select from sponsorships d where d.offer_id = o.id)))`;
 };
 
-/** SQL condition: the relay took the change of plan `r`, and it is not registered. */
+/** SQL condition: the relay accepted the change of plan `r`, and it is not registered. */
 const isRelayed = (sql: Queryable) => sql`(
   r.signed_blockhash is not null and r.registered_at is null)`;
 
@@ -42,14 +42,14 @@ export const isChangeSigned = (sql: Queryable) => sql`(${isSignedAway(sql)}
 export interface SignedChange extends MayLand {
   offerId: string;
   /**
-   * Null if an expired blockhash is enough: no keeper has signed the sponsored transaction, or the
-   * relay took it long ago. If the transaction landed after all, its registration still takes over,
-   * even after a forced end.
+   * Null if an expired blockhash is proof enough: no keeper has signed the sponsored transaction,
+   * or the relay accepted it long ago. If the transaction landed nevertheless, its registration
+   * still takes over, even after a force-cancel.
    */
   signature: string | null;
 }
 
-/** Identifies a signed transaction. The wallet may sign its offer again meanwhile. */
+/** Identifies a signed transaction, because the wallet may sign its offer again. */
 export const keyOf = ({
   offerId,
   signature,

@@ -106,8 +106,8 @@ export async function deleteEndedSessions(sql: Queryable): Promise<number> {
 
 /**
  * Binds an open session to a wallet before the subscribe transaction is sent. Returns true if the
- * session is bound to this wallet, even if it has expired or is complete by now. Returns false for
- * a session of another wallet, and for an unbound session that is expired or complete.
+ * session is bound to this wallet, even if it is expired or complete by now. Returns false if the
+ * session is bound to another wallet, or is unbound and expired or complete.
  */
 export async function claimCheckoutSession(
   sql: Queryable,
@@ -124,8 +124,8 @@ export async function claimCheckoutSession(
 /**
  * Completes a session; call it in the transaction that stores the subscription. Returns false if
  * the session (1) is complete with another subscription, (2) belongs to another wallet, or (3) has
- * expired. With `isOffered`, an expired one is completed too: the account comes from an offer that
- * was made while it was open.
+ * expired. With `isOffered`, an expired session is completed too, because its offer was made while
+ * it was open.
  */
 export async function completeCheckoutSession(
   sql: Queryable,

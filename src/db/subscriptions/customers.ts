@@ -38,15 +38,16 @@ export async function findLiveOfCustomer(
 }
 
 /**
- * Maximum number of transactions that listReservations() returns of each kind. Once the newest ones
- * have expired, so have all earlier ones.
+ * Maximum number of transactions of each kind that listReservations() returns. When the newest
+ * transactions have expired, all earlier ones have expired too.
  */
 const MAX_RESERVATIONS = 8;
 
 /**
- * Lists the transactions of other checkout sessions of the customer that may have been sent and
- * would open a subscription at an address other than `subscriptionPda`. Leaves out a transaction
- * that was only asked for. The chain shows which ones can no longer land: it may stand still.
+ * Lists the transactions of the customer's other checkout sessions that may have been sent and
+ * would open a subscription at an address other than `subscriptionPda`. Leaves out transactions
+ * that were only requested. The list has no age limit, because only the chain shows which
+ * transactions can no longer land.
  */
 export function listReservations(
   sql: Queryable,

@@ -22,9 +22,9 @@ export const claimKeysOf = (claimId: string, rows: readonly { id: string }[]): C
   rows.map(({ id }) => ({ id, claimId }));
 
 /**
- * SQL for the version of `subscriptions s` and its `subscription_work w`. It changes with every
- * write of the subscription (xmin, the id of the transaction that wrote the row) and with every
- * notice, but not with the lease.
+ * SQL for the version of `subscriptions s` and its `subscription_work w`. The version changes with
+ * every write of `s` (xmin is the id of the writing transaction) and with every notice, but not
+ * with the lease.
  */
 export const version = (sql: Queryable) => sql`(s.xmin::text || ' ' || w.notices)`;
 
@@ -201,8 +201,8 @@ export const atEndOfAccess = (sql: Queryable): Fragment =>
   sql`coalesce(greatest(w.paid_through, edited.trial_ends_at), edited.created_at)`;
 
 /**
- * SQL for a CTE that makes the subscriptions of the CTE `edited` due at `dueAt`, SQL for a chain
- * time, and takes them from the keepers that have claimed them.
+ * SQL for a CTE that makes the subscriptions of the CTE `edited` due at `dueAt` (SQL for a chain
+ * time) and revokes the claims of keepers on them.
  */
 export const takenFromKeepers = (sql: Queryable, dueAt: Fragment): Fragment => sql`taken as (
     update subscription_work w set due_at = ${dueAt}, lease_until = null, claim_id = null

@@ -117,8 +117,8 @@ function listPage(sql: Queryable, page: Fragment, app: Fragment) {
 }
 
 /**
- * Lists a wallet's subscriptions, newest first. With `boundTo`, an origin, lists only those of apps
- * whose returnOrigins have it.
+ * Lists a wallet's subscriptions, newest first. If the origin `boundTo` is given, lists only
+ * subscriptions of apps whose returnOrigins contain it.
  */
 export function listSubscriptionsOfWallet(
   sql: Queryable,

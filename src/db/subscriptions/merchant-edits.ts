@@ -58,13 +58,13 @@ export async function updateDiscount(
   return row;
 }
 
-// A cancellation takes the subscription from the keeper that claimed it. The keeper then cannot
-// store a new payment attempt or a result. Before the keeper sends a stored attempt, it checks
-// again whether the subscription is cancelled.
+// A cancellation revokes the claim of the keeper on the subscription. The keeper then cannot store
+// a new payment attempt or a result. Before the keeper sends a stored attempt, it checks again
+// whether the subscription is cancelled.
 
 /**
- * Who requested a cancellation. `subscriber_here`: the wallet requested it through the API, and the
- * chain does not show it yet.
+ * Who requested a cancellation. `subscriber_here`: the wallet requested it through the API, and it
+ * is not on chain yet.
  */
 export type CancelRequester = 'subscriber' | 'subscriber_here' | 'merchant';
 
@@ -97,10 +97,10 @@ export async function requestCancellation(
 }
 
 /**
- * Ends the subscription now and makes it due, so that a keeper reads its account at once. Pulls that
- * are found after that read were made after the end. `chainNow` is the chain's time if it was read. The
- * caller holds the row's lock, so that cancelled_at is the time of the end and not of a wait.
- * Returns undefined when the subscription has already ended.
+ * Ends the subscription now and makes it due, so that a keeper reads its account at once. Pulls
+ * that are found after that read count as made after the end. `chainNow` is the chain's time if it
+ * was read. The caller holds the row's lock; otherwise cancelled_at could be the start of a wait
+ * for the lock. Returns undefined when the subscription has already ended.
  */
 export async function forceCancellation(
   sql: Transaction,
@@ -142,9 +142,9 @@ export async function reinstateSubscription(
   return row;
 }
 
-// A pause, like a cancellation, takes the subscription from the keeper that claimed it. The pause
-// makes the subscription due, so a keeper reads its account at once. Until the pause ends, a keeper
-// then reads the account once a day.
+// A pause, like a cancellation, revokes the claim of the keeper on the subscription. The
+// subscription becomes due, so a keeper reads its account at once, then once a day until the pause
+// ends.
 
 /**
  * Stops collection and dunning until the subscription is unpaused. Returns undefined when the
@@ -167,10 +167,10 @@ export async function pauseSubscription(
 }
 
 /**
- * Resumes collection. The next payment is due at the latest of these: paid_through, the end of the
- * trial, a deferred start, `chainNow`, and the end of the wait for the wallet (unclaimed.ts), which
- * announced_due holds since the registration. Returns undefined when the subscription has ended, is
- * not paused or is being cancelled.
+ * Ends a pause. The next payment is due at the latest of paid_through, the end of the trial, a
+ * deferred start, `chainNow`, and the end of the wait for the wallet (unclaimed.ts), which is
+ * stored in announced_due. Returns undefined when the subscription has ended, is not paused or is
+ * being cancelled.
  */
 export async function unpauseSubscription(
   sql: Transaction,

@@ -23,7 +23,7 @@ export interface ReplacedRow {
   endedAt: Date | null;
   /** The database's time of the end, or of the replacement (stoppedAt); null before. */
   stoppedAt: Date | null;
-  /** The newer registration of the account, which has taken over what this one had left. */
+  /** The newer registration of the account. It has taken over what this registration had left. */
   renewedBy: string | null;
   replaces: string | null;
   replacedBy: string | null;
@@ -39,7 +39,7 @@ export async function readReplaced(
   id: string,
   { forUpdate = false } = {},
 ): Promise<ReplacedRow | undefined> {
-  // Locked before it is read: the read then finds what the transaction stored that held the lock.
+  // Locks before reading, so that the read sees what another lock holder has committed.
   if (forUpdate) await lockSubscription(sql, id);
   const [row] = await sql<ReplacedRow[]>`
     select s.id, s.subscription_pda, s.status, w.paid_through, s.trial_ends_at, s.starts_at,
@@ -56,8 +56,8 @@ export async function readReplaced(
 }
 
 /**
- * Like readReplaced(), but reads the newest registration of the account: one that has ended may
- * have been registered again since a change of plan was offered for it.
+ * Like readReplaced(), but reads the newest registration of the account. After a change of plan was
+ * offered for a registration, the registration may end and its account may be registered again.
  */
 export async function readNewestReplaced(
   sql: Queryable,
@@ -110,9 +110,9 @@ export async function hasOpenChange(
 /**
  * Returns whether the credits of a wallet in one app add up: the credit that was made equals the
  * credit that was spent plus the credit that is left. listCreditFaults checks the same for all
- * wallets. A keeper checks this before it spends credit, because it does not trust the API
- * (`serve`): the API can write the credit that was made and the credit that is left. Only keepers
- * can write the credit that was spent.
+ * wallets. A keeper checks this before it spends credit, because the API (`serve`) can write the
+ * credit that was made and that is left, and a keeper does not trust the API. Only keepers can
+ * write the credit that was spent.
  */
 export async function creditsAddUp(sql: Queryable, subscriptionId: string): Promise<boolean> {
   const [row] = await sql<{ addUp: boolean }[]>`
@@ -149,10 +149,10 @@ export interface PaidOf {
 }
 
 /**
- * SQL for the payments of an account for time after `at`, which the registration `id` and earlier
- * registrations of the account have recorded. Leaves out payments that became credit in an earlier
- * change of plan. The registration's paid_through does not name them all: no keeper may have read
- * the account since it was registered, or a keeper has collected again since `at`.
+ * SQL for the payments of an account for time after `at`, recorded by the registration `id` and by
+ * earlier registrations of the account. Leaves out payments that became credit in an earlier change
+ * of plan. paid_through is not used, because it may be incomplete: perhaps no keeper has read the
+ * account since it was registered, or a keeper has collected again since `at`.
  */
 const paidParts = (sql: Queryable, { id, at }: PaidOf) => sql`
   select p.id, p.amount_gross, p.amount_net, p.credit_spent, p.period_end,
@@ -193,10 +193,10 @@ export async function markCredited(
 }
 
 /**
- * Marks a subscription as replaced by the subscription `by`, from the chain time `replacedAt` on.
- * Sets the credit of the replaced subscription to 0 and revokes the keeper's claim on it. If no
- * cancellation was requested before, records a request to cancel at the time `at` and returns
- * `isFirst` = true. Returns undefined when the subscription has already ended.
+ * Marks a subscription as replaced by the subscription `by` from the chain time `replacedAt` on.
+ * Sets its credit to 0 and revokes the keeper's claim on it. If no cancellation was requested
+ * before, records a request to cancel at the time `at` and returns `isFirst` = true. Returns
+ * undefined when the subscription has already ended.
  */
 export async function markReplaced(
   sql: Transaction,
@@ -221,8 +221,8 @@ export async function markReplaced(
 
 /**
  * Marks a subscription as replaced that has ended since the change of plan landed. Sets its credit
- * to 0. Its status and the reason of its end stay. It stops anew: what its wallet has asked for
- * between the end and the replacement does not count.
+ * to 0. Its status and end reason stay. stopped_at becomes the time of the replacement, so that
+ * requests of its wallet between the end and the replacement do not count.
  */
 export async function markReplacedAfterEnd(
   sql: Transaction,
@@ -243,11 +243,11 @@ export async function endReplacedAt(sql: Transaction, id: string, at: Date): Pro
 }
 
 /**
- * Ends the paid time that rests on these payments at the chain time `at`, because their unused
- * parts became credit: for every registration of the accounts, live or ended. A replaced one is
- * replaced at `at`. For any other, the period gives no access, and nothing more is due in it. Also
- * writes the live registrations whose payment no keeper has read, so that a keeper that is reading
- * them reads them again.
+ * Ends the paid time that is based on these payments at the chain time `at`, because their unused
+ * parts became credit. Applies to every registration of the accounts, live or ended. A replaced
+ * registration is replaced at `at`. For any other registration the period gives no access, and
+ * nothing more is due in it. Also writes live registrations whose payment no keeper has read, so
+ * that a keeper with an older read reads again.
  */
 export async function endCreditedTime(
   sql: Transaction,

@@ -1,5 +1,5 @@
-// Plans that a keeper reads from the chain: when each is due, which ones are next, and which
-// subscriptions wait for one.
+// Plans that a keeper reads from the chain: when each plan is due, which plans are next, and which
+// subscriptions wait for a plan.
 import { secondsSince } from '../postgres/clock.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { planColumns, type PlanRow } from './plans.ts';
@@ -7,8 +7,8 @@ import { planColumns, type PlanRow } from './plans.ts';
 /**
  * When plans are due to be read. A pending plan is due when it is `pendingAgeSeconds` old, and
  * again whenever its age has doubled. Other plans are due at each Unix time that is a multiple of
- * `everySeconds` (for blocked plans, of `blockedSeconds`). Many plans are thus due at the same
- * time, and share RPC requests.
+ * `everySeconds` (for blocked plans, of `blockedSeconds`), so that many plans are due at the same
+ * time and share RPC requests.
  */
 export interface WatchTimes {
   everySeconds: number;
@@ -17,8 +17,8 @@ export interface WatchTimes {
 }
 
 /**
- * SQL for the time at which the plan `p` was due, if it is due. A plan without observed_at is due
- * since its creation, or since the time to which it was put off.
+ * SQL for the time at which the plan `p` became due, if it is due. A plan without observed_at is
+ * due since its creation, or since the end of its postponement.
  */
 const dueAt = (
   sql: Queryable,
@@ -38,9 +38,9 @@ const isDue = (sql: Queryable, times: WatchTimes) => sql`(
 
 /**
  * Returns plans that are due to be read from the chain, and sets their observed_at to the present
- * time. At most half of them are pending, because pending plans cost their merchants nothing:
- * merchants take turns with these. The others cost their merchants rent on chain, and a keeper
- * reads them until none is due, so they need no turns.
+ * time. At most half of them are pending plans, in turns of merchants, because pending plans cost
+ * nothing. The others cost their merchants rent on chain, and a keeper reads them until none is
+ * due, so they need no turns.
  */
 export function takeUnwatchedPlans(
   sql: Queryable,
@@ -76,12 +76,12 @@ export async function readOldestPlan(sql: Queryable, times: WatchTimes): Promise
   return row?.seconds ?? 0;
 }
 
-/** Seconds for which a plan that could not be read is put off. */
+/** Seconds for which a plan that could not be read is postponed. */
 const PUT_OFF_SECONDS = 10;
 
 /**
- * Puts plans off whose accounts could not be read, or that one RPC endpoint lacks, so that they do
- * not hold up the others.
+ * Postpones plans whose accounts could not be read or are missing at one RPC endpoint, so that they
+ * do not delay the others.
  */
 export async function putOffPlans(sql: Queryable, ids: readonly string[]): Promise<void> {
   await sql`

@@ -1,7 +1,7 @@
-// Paid periods whose payment was refunded in full. The period of a registration may have been paid
-// by an earlier registration of the same account, so the payments of the account count. After a
-// resume such a period gives no access (refunded_through). What decides is the block time of the
-// refund, although a keeper records it later.
+// Paid periods whose payment was refunded in full. An earlier registration of the same account may
+// have paid the period, so all payments of the account are considered. After a resume such a period
+// gives no access (refunded_through). The block time of the refund decides, even if a keeper
+// records the refund later.
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import { isSameAccount } from './account-registrations.ts';
 
@@ -26,9 +26,10 @@ export const isRefunded = (sql: Queryable) => sql`exists (
     and ${isRefundedInFull(sql, 'paid')})`;
 
 /**
- * Ends the access of the last paid period of this registration, if its payment was refunded in
- * full: for every registration of the account that rests on the payment, live or ended. Called when
- * the wallet has resumed the account. Newer registrations are locked first, as a keeper does.
+ * Ends the access of the last paid period of this registration if its payment was refunded in full.
+ * Applies to every registration of the account whose period that payment paid, live or ended.
+ * Called when the wallet has resumed the account. Locks newer registrations first, as a keeper
+ * does.
  */
 export async function endRefundedAccess(sql: Queryable, id: string): Promise<void> {
   await sql`
@@ -46,9 +47,9 @@ export async function endRefundedAccess(sql: Queryable, id: string): Promise<voi
 }
 
 /**
- * Does the same for the period of a payment that was refunded in full at `at`, the block time of
- * the refund, if the wallet has resumed or registered the account since. Writes every registration
- * that rests on the payment, so that a keeper that is reading one reads it again.
+ * Ends the access of the period whose payment was refunded in full at `at` (block time of the
+ * refund), if the wallet has resumed or registered the account since. Writes every registration
+ * whose period that payment paid, so that a keeper with an older read reads again.
  */
 export async function endRefundedPeriod(
   tx: Transaction,

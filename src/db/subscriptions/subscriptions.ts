@@ -96,7 +96,9 @@ export interface TakenTerms {
   startsAt: Date | null;
   /** End of the running period, if a credit has paid for it. */
   paidThrough: Date | null;
-  /** What the chain counts as pulled in the period that ends at paidThrough, in base units. */
+  /**
+   * The sum (base units) that the chain counts as pulled in the period that ends at paidThrough.
+   */
   periodPulled: bigint;
 }
 
@@ -315,7 +317,10 @@ export async function lockTrials(
       from plans where id = ${planId} and coalesce(${trialHours}::int, trial_hours) > 0`;
 }
 
-/** Whose trials count for a registration. An externalId counts unless a subscriber has set it. */
+/**
+ * The wallet and customer whose earlier trials count for a registration. An externalId counts
+ * unless a subscriber has set it.
+ */
 export function takerOf({
   subscriberWallet: wallet,
   externalId = null,
@@ -331,20 +336,21 @@ export interface TrialTaker {
   externalId: string | null;
 }
 
-/** SQL for a new id that is as old as `since`; null without it. */
+/** SQL for a new id with the creation time `since`; null without `since`. */
 const idSince = (sql: Queryable, since: Date | null = null): Fragment => sql`
   (left(id_at(${since}::timestamptz)::text, 19) || substr(uuid_v7()::text, 20))::uuid`;
 
 /**
  * Tells whether the wallet, or the customer with this externalId, already had a trial in the app.
- * An externalId counts where a checkout session or the merchant set it. A null counts for nothing.
+ * An externalId counts only if a checkout session or the merchant has set it. Null values are
+ * ignored.
  */
 export async function hadTrial(sql: Queryable, appId: string, taker: TrialTaker): Promise<boolean> {
   const rows = await sql`${trialsOf(sql, sql`${appId}::uuid`, taker)} limit 1`;
   return rows.length > 0;
 }
 
-/** SELECT with a row for each trial of the taker in the app, but for that of `except`. */
+/** SELECT with a row for each trial of the taker in the app, except that of `except`. */
 export const trialsOf = (
   sql: Queryable,
   app: Fragment,

@@ -1,6 +1,7 @@
 // The keepers' sweep over all subscriptions. One lap visits every subscription once: first those
-// with a due time, in its order, then the ended ones without one from whose accounts can still be
-// pulled, at the place ENDED. All keepers together run one sweep and share its position.
+// with a due time, in order of due time, then ended ones without a due time from whose accounts can
+// still be pulled (at the position ENDED). All keepers together run one sweep and share its
+// position.
 import type { Queryable } from '../postgres/connect.ts';
 import { FIRST_ID } from '../postgres/ids.ts';
 import type { DuePlace } from './leases.ts';
@@ -33,7 +34,7 @@ export interface SweepStep {
   waitSeconds: number | null;
 }
 
-/** The due time that an ended subscription without a due time has in the order of the sweep. */
+/** The due time that stands for "no due time" in the order of the sweep. */
 const ENDED = new Date('9999-01-01T00:00:00Z');
 
 /** SQL condition: an ended subscription without a due time that the sweep reads. */

@@ -43,8 +43,8 @@ const isSettable = (sql: Queryable) => sql`(s.unclaimed and s.without_offer
     where a.subscription_id = s.id and a.state in ('failed', 'expired', 'unexplained')))`;
 
 /**
- * SQL: end of the trial that the wallet's registration gives to `subscriptions s`; null without a
- * trial. While its terms can be set, the plan's trial of now counts if it is longer.
+ * SQL for the end of the trial that the wallet's registration gives to `subscriptions s`; null
+ * without a trial. While its terms can be set, the plan's current trial counts if it is longer.
  */
 const trialEnd = (sql: Queryable, { trialHours, trialFrom, taker }: GivenTerms) => sql`(
   case when ${trialFrom}::timestamptz is null
@@ -55,7 +55,10 @@ const trialEnd = (sql: Queryable, { trialHours, trialFrom, taker }: GivenTerms) 
     + (select trial_hours from plans p where p.id = s.plan_id) * interval '1 hour')
   else s.trial_ends_at end)`;
 
-/** How a keeper's registration stands to the wallet's registration of the same account. */
+/**
+ * What the wallet's own registration may still change on a keeper's registration of the same
+ * account.
+ */
 export interface Claimable {
   /** Whether the wallet may claim it. */
   isUnclaimed: boolean;
@@ -67,7 +70,7 @@ export interface Claimable {
   hasOwnIds: boolean;
 }
 
-/** Reads how the registration stands to the terms of the wallet's registration. */
+/** Compares a keeper's registration with the terms of the wallet's own registration. */
 export async function readClaimable(
   sql: Transaction,
   id: string,
@@ -121,8 +124,8 @@ export async function claimRegistration(
 }
 
 /**
- * Sets the terms of a checkout session on a keeper's registration. What the session leaves open,
- * ids or a discount, stays as the merchant has set it. A payment that is past due is tried again at
+ * Sets the terms of a checkout session on a keeper's registration. Ids or a discount that the
+ * session does not set stay as the merchant has set them. A past-due payment is tried again at
  * `dueAt` (chain time). Call it before claimRegistration().
  */
 export async function setSessionTerms(

@@ -59,7 +59,10 @@ export function listUnregistered(
     from unregistered_subscriptions where ${pageOf(sql, key, page)}`;
 }
 
-/** What takeAwaited() looks at again. `t` is the row, `since` when it began to be awaited. */
+/**
+ * A table whose rows takeAwaited() reads again. `t` is the row, `since` the time from which it is
+ * awaited.
+ */
 interface Queue {
   table: Fragment;
   since: Fragment;
@@ -67,8 +70,8 @@ interface Queue {
 }
 
 /**
- * SQL condition: a keeper looks for the account of the offer `t`, whose wallet pays: the offer is
- * not registered, or the relay took it to resume an account, and no keeper has given it up.
+ * SQL condition: a keeper looks for the account of the offer `t`. The wallet pays for the offer, no
+ * keeper has given it up, and it is not registered or was relayed to resume an account.
  */
 const isAwaitedOffer = (sql: Queryable) => sql`(
   t.sponsor is null
@@ -76,7 +79,7 @@ const isAwaitedOffer = (sql: Queryable) => sql`(
     or t.purpose = 'resume' and t.signed_at is not null)
   and t.look_at is distinct from 'infinity')`;
 
-/** The tables whose rows are put off after each look: unregistered subscriptions, and offers. */
+/** The tables whose rows are postponed after each look: unregistered subscriptions, and offers. */
 const queuesOf = (sql: Queryable): Queue[] => [
   { table: sql`unregistered_subscriptions`, since: sql`t.created_at`, isAwaited: sql`true` },
   {
@@ -88,7 +91,8 @@ const queuesOf = (sql: Queryable): Queue[] => [
 
 /**
  * SQL for the first `limit` addresses of `rows` (subscription_pda, plan_id, at). Merchants take
- * turns, each with its oldest `at`, so that a stranger's many rows leave room for the others'.
+ * turns, each with its oldest `at`, so that many rows of one merchant do not delay those of the
+ * others.
  */
 const inTurns = (sql: Queryable, rows: Fragment, limit: number) => sql`(
   select subscription_pda from (
@@ -101,7 +105,7 @@ const inTurns = (sql: Queryable, rows: Fragment, limit: number) => sql`(
     ) as addresses
   ) as turns order by turn, at, subscription_pda limit ${limit})`;
 
-/** Takes the addresses of one queue that are due, and puts them off: by half of their age. */
+/** Claims the due addresses of one queue and postpones them by half of their age. */
 async function takeDue(
   sql: Queryable,
   { table, since, isAwaited }: Queue,
@@ -127,12 +131,12 @@ async function takeDue(
 }
 
 /**
- * Takes addresses that a keeper reads again, at most `limit` of each kind. Merchants take turns.
- * (1) Of unregistered subscriptions, and of offers whose subscription is not registered or that
- * resume one and were handed over: those that are due, which are put off, or with `again` also
- * those that are not due. (2) Of sponsored offers to resume that a wallet has handed over, of
- * subscriptions that their merchant reinstated in the last day, and of those that a change of plan
- * replaced in the last hour: their wallet may have resumed one before the change was recorded.
+ * Claims addresses that a keeper reads again, at most `limit` of each kind, in turns of merchants.
+ * (1) Addresses of unregistered subscriptions, of unregistered offers, and of submitted offers that
+ * resume an account: those that are due, with `again` also those that are not. (2) Addresses of
+ * submitted sponsored offers to resume, of subscriptions reinstated in the last day, and of
+ * subscriptions replaced in the last hour, because their wallet may have resumed one before the
+ * change was recorded.
  */
 export async function takeAwaited(
   sql: Queryable,

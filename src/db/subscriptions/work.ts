@@ -60,8 +60,8 @@ export interface SubscriptionState {
   /** Credit from a replaced subscription that no payment has spent yet, in base units. */
   credit: bigint;
   /**
-   * False once the account of an ended subscription is gone, expired or registered anew, or its
-   * plan is gone. Until then the sweep reads it.
+   * False when nothing can be pulled any more for an ended subscription: its account is gone,
+   * expired or registered anew, or its plan is gone. Until then the sweep reads the account.
    */
   pullable: boolean;
   /**
@@ -156,7 +156,7 @@ export interface KeeperSubscriptionForEvents extends KeeperSubscription {
   ownIdsFrom: string | null;
   /** The wallet with which the merchant signs in. */
   accountWallet: string;
-  /** An equal version means that nothing was written and no notice came (leases.ts, version). */
+  /** Unchanged if the subscription was not written and got no notice (leases.ts, version). */
   version: string;
 }
 

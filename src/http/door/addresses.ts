@@ -22,9 +22,9 @@ export function createTrust(list: readonly string[]): (address: string) => boole
 }
 
 /**
- * Returns the name under which requests of an address are counted. Providers give one customer an
- * IPv6 /56, so the whole /56 counts as one address. siteOf
- * (db/offers/sponsor-budgets.ts) reads the /48 from the name.
+ * Returns the name under which requests of an address are counted. Internet providers give each
+ * customer an IPv6 /56, so a whole /56 counts as one address. siteOf (db/offers/sponsor-budgets.ts)
+ * reads the /48 from the name.
  */
 export function addressSubject(text: string): string {
   const address = parseAddress(text);
@@ -36,8 +36,8 @@ export function addressSubject(text: string): string {
 }
 
 /**
- * Returns the networks of an address, the widest first: the address itself for IPv4, the /48 and
- * the /56 for IPv6. One customer may have all addresses of such a network.
+ * Returns the networks of an address, widest first: the address itself for IPv4, the /48 and the
+ * /56 for IPv6. One customer may have all addresses of such a network.
  */
 export function networksOf(text: string): string[] {
   const address = parseAddress(text);

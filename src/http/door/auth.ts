@@ -15,9 +15,9 @@ export type Admission = 'merchant' | 'merchant wallet' | 'subscriber';
 
 /**
  * Returns the caller of a request. Throws UNAUTHORIZED for missing, forged, expired, unknown or
- * revoked credentials. If this process has not accepted the API key lately, `checkBudget` is called
- * before the key is looked up. `checkBudget` throws when the address has sent too many invalid
- * credentials, so that guessing keys does not load the database.
+ * revoked credentials. Before an API key that this process has not accepted lately is looked up,
+ * `checkBudget` is called. It throws when the address has sent too many invalid credentials, so
+ * that guessing keys does not load the database.
  */
 export type Identify = (request: FastifyRequest, checkBudget: () => void) => Promise<Caller>;
 
@@ -114,7 +114,7 @@ function merchantIn(holder: KeyHolder): MerchantRow {
   return { id, wallet, name, email, emailConfirmed, mails, tier, ...receipts, createdAt };
 }
 
-/** Throws FORBIDDEN unless the caller is of the kind that the route admits. */
+/** Throws FORBIDDEN unless the route admits callers of this kind. */
 export function admit(caller: Caller, admission: Admission): void {
   if (admission === 'subscriber') {
     if (caller.role !== 'subscriber')
@@ -134,12 +134,13 @@ export function admit(caller: Caller, admission: Admission): void {
   }
 }
 
-/** Largest age of the sign-in with which a page creates a key or a secret, in seconds. */
+/** Maximum age (s) of the sign-in of a page that creates a key or a secret. */
 const FRESH_SECONDS = 300;
 
 /**
- * Throws UNAUTHORIZED if a page signed the caller in more than five minutes ago. The response names
- * the limit as a step-up challenge (RFC 9470), by which a page knows that it must sign in again.
+ * Throws UNAUTHORIZED if the caller is a page whose sign-in is older than five minutes. The
+ * response states the limit as a step-up challenge (RFC 9470), which tells the page to sign in
+ * again.
  */
 export function assertFresh(caller: Caller, reply: FastifyReply): void {
   const signedInAt = caller.role === 'merchant' ? caller.pageSignInAt : null;

@@ -1,5 +1,5 @@
-// Combines the look-ups of one event-loop turn into one statement. A look-up on its own costs 106
-// us of CPU, in this process and Postgres together. In a batch of twenty, each look-up costs 15 us.
+// Combines the look-ups of one event-loop turn into one statement. A single look-up costs 106 us of
+// CPU, in this process and Postgres together; in a batch of twenty, each costs 15 us.
 
 /**
  * Looks up one key. Resolves with undefined when the key does not exist. The SQL statement starts

@@ -1,14 +1,14 @@
-// The reach of a subscriber's token. The token that a page of CORS_ORIGINS got is bound to the apps
-// whose returnOrigins have the page's origin, because one installation serves the shops of many
-// merchants, and a shop must not read or change what its buyer has elsewhere.
+// The apps that a subscriber's token can reach. A token that a page of CORS_ORIGINS got is bound to
+// the apps whose returnOrigins contain the page's origin. One installation serves the shops of many
+// merchants, and a shop must not read or change its buyer's subscriptions elsewhere.
 import type { FastifyRequest } from 'fastify';
 import { findPlan } from '../../db/subscriptions/plans.ts';
 import { ServiceError } from '../../errors.ts';
 import { type ApiDeps, findAppIn, subscriberOf } from './context.ts';
 
 /**
- * Throws FORBIDDEN if the caller's token is bound to other apps than this one. An app that does not
- * exist passes: the caller's own look-up refuses it.
+ * Throws FORBIDDEN if the caller's token is not valid for this app. For an app that does not exist,
+ * returns without an error, because the caller's own look-up then fails.
  */
 export async function assertReaches(
   { sql }: Pick<ApiDeps, 'sql'>,
@@ -26,8 +26,8 @@ export async function assertReaches(
 }
 
 /**
- * Throws FORBIDDEN if the caller's token is bound to other apps than the plan's. `planId` is null
- * for the revocation of an approval.
+ * Throws FORBIDDEN if the caller's token is not valid for the plan's app. `planId` is null for the
+ * revocation of an approval.
  */
 export async function assertReachesPlan(
   deps: Pick<ApiDeps, 'sql'>,
@@ -43,7 +43,7 @@ export async function assertReachesPlan(
   if (plan !== undefined) await assertReaches(deps, request, plan.appId);
 }
 
-/** Throws FORBIDDEN if the caller's token is bound to some apps. */
+/** Throws FORBIDDEN if the caller's token is bound to certain apps. */
 export function assertReachesAll(request: FastifyRequest): void {
   const { boundTo } = subscriberOf(request);
   if (boundTo === null) return;

@@ -27,8 +27,8 @@ export interface ConnectionLimits {
   checkMs: number;
   /**
    * Minimum number of bytes that a client must read between two checks while the client receives a
-   * response. Otherwise the connection is closed. Node counts the bytes of a write only when the
-   * whole write has been sent, so a long write counts as unread until its end.
+   * response. Otherwise the connection is closed. Node counts the bytes of a write only after the
+   * whole write, so a long write counts as unread until its end.
    */
   bytesPerCheck: number;
 }

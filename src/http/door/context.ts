@@ -127,8 +127,8 @@ export interface SubscriberCaller {
   role: 'subscriber';
   wallet: string;
   /**
-   * Origin of the foreign page that got the token, which reaches only the apps whose returnOrigins
-   * have this origin (bound.ts). Null for a token that reaches all apps.
+   * Origin of the foreign page that got the token. The token is then valid only for the apps whose
+   * returnOrigins contain this origin (bound.ts). Null for a token that is valid for all apps.
    */
   boundTo: string | null;
 }
@@ -143,16 +143,16 @@ declare module 'fastify' {
      * transactions of some purposes from suspended accounts.
      */
     openToSuspended?: true;
-    /** For a route whose requests wait: the kind of places that they take (waiting.ts). */
+    /** For a route whose requests wait: the kind of waiting limit that applies (waiting.ts). */
     waits?: PlaceKind;
     /**
-     * True for a route that, past a per-minute rate limit, answers with what this process has
+     * True for a route that, past a per-minute rate limit, responds with what this process has
      * cached. The route reads `refusal` of its request.
      */
     answersKnown?: true;
     /**
-     * True for a route that answers with a new key or secret. A token that a page got must then be
-     * at most five minutes old.
+     * True for a route whose response contains a new key or secret. The sign-in of a page must then
+     * be at most five minutes old.
      */
     asksFreshSignIn?: true;
   }
@@ -167,7 +167,10 @@ declare module 'fastify' {
     caller: Caller | null;
     /** Start of the request by performance.now(). */
     startedAt: number;
-    /** False for a `polling` request that got no place: it is answered at once. */
+    /**
+     * False for a `polling` request beyond the limit of waiting requests. It gets its response at
+     * once.
+     */
     mayWait: boolean;
     /**
      * The rate-limit error of a request to a route with `answersKnown`. Thrown if no cached answer

@@ -148,7 +148,7 @@ function sentence({ path, message }: Fault): string {
   return path === '' ? `The request ${message}.` : `${path} ${message}.`;
 }
 
-/** For each Ajv keyword, a function that returns the message of the validation error. */
+/** Maps each Ajv keyword to a function that returns the message of the validation error. */
 const wishes: Record<string, (params: Record<string, unknown>) => string> = {
   minimum: ({ limit }) => `must be at least ${String(limit)}`,
   maximum: ({ limit }) => `must be at most ${String(limit)}`,

@@ -4,9 +4,9 @@
 // budgets: (1) for all its callers below the Pro tier, (2) for pages and public data, (3) for
 // signing in, (4) for refused sign-ins, (5) for offers of checkouts, (6) for invalid credentials,
 // (7) for POST and PATCH requests in a day. A spent budget refuses only requests of its own kind.
-// Routes with `answersKnown` get the refusal of budgets per minute and answer with what is cached.
-// While budget (6) is spent, API keys that this process has not accepted lately are refused without
-// a look-up.
+// Routes with `answersKnown` are told that a budget per minute is spent, and respond with cached
+// data. While budget (6) is spent, API keys that this process has not accepted lately are refused
+// without a look-up.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Account, findSuspensions, type Suspension } from '../../db/accounts/suspensions.ts';
 import { suspended } from '../../domain/accounts/suspended.ts';
@@ -136,8 +136,9 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
 }
 
 /**
- * Returns a function that counts a request of `subject` and sets the RateLimit headers. Past the
- * budget, it throws RATE_LIMITED, or sets `refusal` of the request if the route has `answersKnown`.
+ * Returns a function that counts a request of `subject` and sets the RateLimit headers. When the
+ * budget is spent, it sets `refusal` of the request if the route has `answersKnown`, and otherwise
+ * throws RATE_LIMITED.
  */
 function createNoting(limiter: Limiter) {
   return async (request: FastifyRequest, reply: FastifyReply, subject: string, limit: number) => {

@@ -86,7 +86,7 @@ export function createLimiter(sql: Sql, windowMs = MINUTE_MS): Limiter {
         waiting.forEach(({ resolve }, index) => {
           const allowed = index < budget.granted;
           // The statement counted several requests of one subject. Each response shows the budget
-          // as if the requests had been counted one after another.
+          // as if these requests had been counted one by one.
           const later = allowed ? budget.granted - index - 1 : 0;
           resolve(allowance({ ...window, spent: window.spent - later }, limit, allowed));
         });

@@ -1,13 +1,13 @@
-// Caches the progress of offers that this process has answered, by holder. Past a rate limit the
-// holders still get the progress, which costs no look-up of the holder and at most one look-up of
-// an offer per second.
+// Caches the progress of offers that this process has returned, by holder. Past a rate limit, the
+// holders still get the cached progress. This costs no look-up of the holder and at most one
+// look-up of an offer per second.
 import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import type { OfferProgress } from '../../domain/offers/hand-over.ts';
 
 /** Milliseconds after which the progress is read again. */
 const FRESH_MS = 1000;
-/** When this many entries are stored, the entry that was answered longest ago is deleted. */
+/** When this many entries are stored, the entry that was returned longest ago is deleted. */
 const MAX_ENTRIES = 10_000;
 
 interface CacheEntry {
@@ -19,12 +19,12 @@ interface CacheEntry {
 export class ProgressCache {
   readonly #read: (id: string) => Promise<OfferProgress>;
   readonly #own: readonly string[];
-  /** Maps each holder and offer to the last answer. The oldest answer is first. */
+  /** Maps each holder and offer to the last returned progress. The oldest entry is first. */
   readonly #entries = new Map<string, CacheEntry>();
 
   /**
-   * `pageOrigins`: the origins of the service's pages. Their POST has the header Origin and their
-   * GET has none, so both count as one holder.
+   * `pageOrigins`: the origins of the service's own pages. A POST of such a page has the header
+   * Origin, a GET has none. Both count as the same holder.
    */
   constructor(read: (id: string) => Promise<OfferProgress>, pageOrigins: readonly string[]) {
     this.#read = read;
@@ -44,7 +44,7 @@ export class ProgressCache {
 
   /**
    * Returns the progress of an offer, at most a second old. Returns undefined if this process has
-   * not answered the same credentials and Origin about this offer.
+   * not returned this offer's progress to the same credentials and Origin before.
    */
   async find(request: FastifyRequest, id: string): Promise<OfferProgress | undefined> {
     const entry = this.#entries.get(this.#keyOf(request, id));

@@ -18,7 +18,7 @@ const RENT_MS = 3_600_000;
  */
 const RECENT_MS = 1000;
 /**
- * Maximum milliseconds that a request waits for its turn. The RPC client has the same maximum for
+ * Maximum milliseconds that a request waits for its turn. The RPC client uses the same maximum for
  * its own rate limit.
  */
 const MAX_WAIT_MS = 10_000;
@@ -79,7 +79,7 @@ class Group {
 
   /**
    * Removes and returns the first request, in the order of turns, for which `fits` is true. The
-   * child that had its turn goes behind the others.
+   * child of that request then goes to the end of the order.
    */
   take(fits: (waiting: Waiting) => boolean): Waiting | undefined {
     const [first] = this.#own;

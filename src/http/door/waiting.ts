@@ -1,6 +1,6 @@
-// Places for requests that wait, so that most connections stay free for other requests. Each kind
-// of waiting request has its own places, so that long polls for events leave the places of payments
-// free.
+// Limits how many requests wait at the same time, so that most connections stay free for other
+// requests. Each kind of waiting request has its own limit, so that long polls for events do not
+// use up the places of payments.
 import { finished } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ServiceError } from '../../errors.ts';
@@ -26,19 +26,19 @@ const MAX_SHARE_PER_ADDRESS = 1 / 4;
 
 export class Places {
   readonly #limits: { connections: number; perAddress: number };
-  /** Places taken, by kind, and by kind and network. */
+  /** Number of places in use, by kind, and by kind and network. */
   readonly #taken = new Map<string, number>();
 
   /**
-   * `connections`: the process's connections. `perAddress`: connections of one address, half of
-   * which may wait in each kind of places.
+   * `connections`: the connections of the process. `perAddress`: connections of one address, half
+   * of which may wait per kind.
    */
   constructor(limits: { connections: number; perAddress: number }) {
     this.#limits = limits;
   }
 
   /**
-   * Takes a place for a client's address. Returns the function that gives it back. Returns
+   * Reserves a place for a client's address. Returns the function that releases it. Returns
    * undefined if the process or a network of the address has no place left. An IPv6 /56 counts as
    * one address, its /48 as two.
    */
@@ -70,8 +70,8 @@ export class Places {
 }
 
 /**
- * If the route lets the request wait, takes a place until its response closes. Without a place, a
- * `polling` request is answered at once with the present state. For any other request, returns
+ * If the route lets the request wait, reserves a place until its response closes. Without a free
+ * place, a `polling` request is answered at once with the current state, and any other request gets
  * RATE_LIMITED.
  */
 export function takePlace(

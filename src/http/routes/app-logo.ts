@@ -25,7 +25,7 @@ export function appLogoRoutes(api: Api, deps: ApiDeps): void {
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body, done) => {
       done(encodingFault(request) ?? null, body);
     });
-    // The schema does not check the body. The handler checks it (checkLogo).
+    // The schema does not check the body, because the handler does (checkLogo).
     scope.setValidatorCompiler(() => () => true);
     storeRoute(scope, deps);
     deleteRoute(scope, deps);

@@ -39,7 +39,7 @@ const Attention = Type.Object(
   { title: 'Attention' },
 );
 
-/** Returns the merchant's sponsored rent if over four fifths of what may be out are out. */
+/** Returns the merchant's sponsored rent if more than four fifths of its limit are used. */
 async function nearLimit(
   { sql, sponsoring }: ApiDeps,
   merchantId: string,

@@ -1,4 +1,4 @@
-// Routes that were made for the dashboard.
+// Routes for the dashboard.
 import type { Api, ApiDeps } from '../door/context.ts';
 import { attentionRoutes } from './attention.ts';
 import { merchantChangeRoutes } from './change.ts';

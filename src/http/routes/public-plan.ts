@@ -57,7 +57,10 @@ export const PublicPlan = Type.Object(
   { title: 'PublicPlan' },
 );
 
-/** The name of an app or a plan that strangers see while its merchant is suspended. */
+/**
+ * The name that replaces the name of an app or a plan for strangers while its merchant is
+ * suspended.
+ */
 export const WITHHELD = 'Not available';
 
 /** Values that replace the texts, links and logo of a suspended merchant for strangers. */
@@ -148,7 +151,7 @@ export function subscribedPlanRoutes(api: Api, deps: ApiDeps): void {
       if (plan === undefined) throw absent('plan');
       const { trialHours, available } = plan;
       const view = publicPlanView(deps, plan, { trialHours, isSubscriber: true });
-      // The request for a logo does not say whose it is.
+      // The service cannot tell whether a request for a logo comes from a subscriber.
       return ok(available ? view : { ...view, logoUrl: null });
     },
   );

@@ -119,9 +119,10 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
 const relayedOf = ({ signature, lifetime }: TakenOffer) => ({ signature, ...lifetime });
 
 /**
- * Stores that the signed transaction is taken, before it is first sent, and returns it. Throws as a
- * request for its offer would throw now (ground.ts), and CONFLICT while another transaction of the
- * offer may land. A transaction that has already landed is neither refused nor stored as taken now.
+ * Stores that the relay accepts the signed transaction, before the first send, and returns it.
+ * Throws what a new request for its offer would throw (ground.ts). Throws CONFLICT while another
+ * transaction of the offer may land. A transaction that has already landed is neither refused nor
+ * stored as accepted now.
  */
 async function takeSigned(deps: ApiDeps, signed: SignedOffer): Promise<TakenOffer> {
   const { sql, chain } = deps;
@@ -174,11 +175,11 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
       const { taken, dead } = await readTakeable(sql, chain, signed);
       if (signed.offer.purpose === 'refund') await refusePaidRefund(sql, chain, signed);
       const take = () => recordRelayed(sql, signed.offer, relayedOf(taken), dead);
-      // A refund that failed in its simulation costs its wallet nothing, so it stays open.
+      // A refund whose simulation failed costs its wallet nothing, so it stays open.
       const result = await relay(taken, async () => {
         if ((await take()) === 'other') throw otherMayLand();
       });
-      // The wallet may have sent it itself, so that the relay had nothing to send.
+      // The wallet may have sent the transaction itself, so that the relay did not send it.
       if (result.status === 'confirmed' || result.status === 'pending') await take();
       const { planId } = signed.offer;
       const plan =
@@ -195,8 +196,8 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
 /**
  * Returns the subscription that a confirmed transaction created or changed. A subscription that the
  * transaction created is registered first, unless its registration has ended since the wallet asked
- * for the transaction. Where the account's history does not list the transaction in time, a keeper
- * registers it. Returns undefined for any other transaction.
+ * for the transaction. If the account's history does not list the transaction in time, a keeper
+ * registers the subscription. Returns undefined for any other transaction.
  */
 async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer, signature }: SignedOffer) {
   const { purpose, planId, subscriptionPda, wallet } = offer;

@@ -151,7 +151,8 @@ export function standingRoutes(api: Api, deps: ApiDeps): void {
       const subscriptionId = await findLiveRegistration(sql, standing.subscriptionPda);
       const change = session === undefined ? undefined : await sessionChange(sql, plan, session);
       // While a sponsored change is under way, its costs are fixed and are not computed again. If
-      // the account is live, the change has landed, and `live` has what its registration charges.
+      // the account is live, the change has landed, and `live` has the amount that its registration
+      // charges.
       const isOpen = change?.old.replacedBy === null && live === null;
       if (change !== undefined && isOpen && !signingUp) {
         const amounts = await previewChange(deps, change, isSponsored);

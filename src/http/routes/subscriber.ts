@@ -223,8 +223,8 @@ const summaries = {
 
 /**
  * Records the cancellation in the database if (1) a limit of sponsoring is reached, or (2) the
- * wallet has too little SOL to send the cancelling transaction. In both cases the transaction may
- * never be sent, and the cancellation would be lost. Returns whether the cancellation was recorded.
+ * wallet has too little SOL to send the cancelling transaction. Otherwise the cancellation would be
+ * lost, because its transaction may never be sent. Returns whether the cancellation was recorded.
  */
 async function holdsHere(
   { sql, chain, wakeDispatchers }: ApiDeps,
@@ -272,8 +272,8 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
             readStanding(deps, plan, wallet),
           ]);
           // The subscription has ended, so it must be registered again. Sponsored transactions
-          // cannot register it, so the wallet pays for this transaction even if the request asked
-          // for a sponsor.
+          // cannot do this, so the wallet pays for this transaction even if the request asked for a
+          // sponsor.
           const isAsked = request.body?.sponsored === true;
           const unsponsored = { notSponsored: isAsked ? notSponsored('running') : null };
           const effects = { resumes: opening.resumes, cancels: false, trialHours: trialHours ?? 0 };

@@ -52,7 +52,7 @@ export function scheduleView(
   const discount = { discountPercent, discountAmount, discountPeriods };
   const terms = { ...price, ...discount };
   if (running === null) return scheduleOf(terms, new Date(), minimum);
-  // chargedFrom is after the trial.
+  // chargedFrom already includes the trial.
   return scheduleOf({ ...terms, trialHours: null }, timeOf(running.chargedFrom), minimum, {
     startsAt,
     credit,

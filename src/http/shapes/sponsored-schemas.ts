@@ -15,7 +15,7 @@ export const sponsored = Type.Boolean({
 });
 
 /**
- * The field with which a request for a change of plan tells which amounts the user was shown. Its
+ * The field that tells which amounts the user was shown, in a request for a change of plan. Its
  * value is the `asOf` of these amounts.
  */
 export const shownAsOf = {
@@ -77,7 +77,7 @@ export const SponsoredOffer = Type.Object(
 
 export const notSponsored = (code: Refusal) => ({ code, message: refusals[code] });
 
-/** Dependencies of a change of plan, and the least amount (USDC base units) of a payment. */
+/** Dependencies of a change of plan, and the minimum amount (USDC base units) of a payment. */
 type ChangeParts = SponsorParts & { readonly planMinimumAmount: bigint };
 
 /**

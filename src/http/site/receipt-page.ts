@@ -38,7 +38,7 @@ interface Shown {
 }
 
 const text = (given: string) => escapeHtml(replaceHidden(given, () => '�'));
-/** Converts a text of several lines to HTML. */
+/** Converts a text with line breaks to HTML. */
 const lines = (given: string) => given.split('\n').map(text).join('<br>');
 const paragraph = (html: string, kind = '') =>
   html === '' ? '' : `<p${kind === '' ? '' : ` class="${kind}"`}>${html}</p>`;

@@ -1,6 +1,6 @@
 // Receipt page of a payment. Only the merchant and the buyer know the page's URL. The buyer can
-// enter details in a form. The service stores the details if the merchant chose so. Otherwise only
-// the response to the form shows them.
+// enter details in a form. If the merchant has chosen to keep buyers' details, the service stores
+// them. Otherwise only the response to the form shows them.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   type BuyerDetails,

@@ -88,8 +88,8 @@ const languageFor = (page: PageName, request: FastifyRequest): Language =>
 
 /**
  * Registers the pages. Logs a warning when `npm run build` has not built the pages. Requests for
- * documents count as public reads. Requests for files under /assets/ are not counted, because an
- * opened page without its files would stay empty.
+ * documents count as public reads. Requests for files under /assets/ are not counted, because a
+ * page without its files would stay empty.
  */
 export function siteRoutes(api: Api, deps: ApiDeps, gate: Gate): void {
   const { cluster, environment, onrampUrl = '', reportUrl = '', contactUrl = '', log } = deps;

@@ -40,13 +40,13 @@ const otherAlerts = [
 const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'accountSubscribe'];
 
 /**
- * Scopes of a hold on collection. An operator or the keeper can stop `all` payments, the payments
- * of one `merchant` or the payments of one `plan`. With the scope `timeline`, all payments are
- * stopped because Postgres may have lost commits.
+ * Scopes of a hold on collection. `all`, `merchant` and `plan`: an operator or the keeper has
+ * stopped these payments. `timeline`: all payments are stopped because Postgres may have lost
+ * commits.
  */
 const HELD_SCOPES = ['all', 'merchant', 'plan', 'timeline'];
 
-/** Queues that strangers can enter, of which measureQueues() measures the oldest row. */
+/** Queues whose length strangers can increase. measureQueues() measures their oldest row. */
 const QUEUES = ['offers', 'sponsorships', 'refunds', 'rent', 'plans', 'awaited'] as const;
 
 export type KeeperMetrics = ReturnType<typeof createMetrics>;
@@ -254,7 +254,7 @@ export async function measure(
   }
 }
 
-/** Sets the gauge of each queue that strangers can enter. */
+/** Sets the gauge of each queue in QUEUES. */
 export async function measureQueues({
   sql,
   metrics,

@@ -1,12 +1,18 @@
-// The keeper's times by its own clock (ms, where a name does not say otherwise). All parts of the
-// keeper get them from the Context, so that tests can run with shorter ones. Times by the chain's
+// The keeper's times by its own clock, in ms unless a name states another unit. All parts of the
+// keeper read them from the Context, so that tests can use shorter times. Times by the chain's
 // clock are rules and are defined in domain/.
 import { LEASE_SECONDS } from '../../domain/collecting/settlement.ts';
 
 export const keeperTimes = {
-  /** Pauses between two turns of the loop that a field names, unless its comment says otherwise. */
+  /**
+   * Pauses between two turns of the loop with the field's name, unless the field's comment says
+   * otherwise.
+   */
   loops: {
-    /** How long a stop waits for payments in flight. Another keeper takes over the others. */
+    /**
+     * How long a stop waits for payments in flight. Other keepers take over the payments that
+     * remain.
+     */
     graceMs: 8000,
     /** Interval between two checks whether collecting may begin, while it may not. */
     heldMs: 5000,
@@ -60,7 +66,7 @@ export const keeperTimes = {
     roundMs: 1000,
     /**
      * Resend interval of a transaction that no endpoint has seen. If it was not polled after its
-     * last send, it may have landed, so the interval is three times as long.
+     * last send, it may have landed. The interval is then three times as long.
      */
     resendMs: 2000,
     resendScanMs: 500,
@@ -105,8 +111,8 @@ export const keeperTimes = {
     expiryCheckMs: 2000,
     /**
      * Interval between two tries to settle a transaction. While the outcome is unknown, the
-     * interval doubles from `againMs` up to `latestMs`. After an error in the transaction's data,
-     * it is `faultMs`.
+     * interval doubles from `againMs` up to `latestMs`. After an error caused by the transaction's
+     * data, it is `faultMs`.
      */
     againMs: 5000,
     latestMs: 300_000,
@@ -135,7 +141,9 @@ export const keeperTimes = {
     /** Minimum time between two starts of a listing of all plans' accounts. */
     lapMs: 3_600_000,
   },
-  /** If no check of the streams was complete for this time, the sweep starts as after a loss. */
+  /**
+   * If no check of the streams was complete for this time, the sweep starts as after lost messages.
+   */
   streams: { maxUncheckedMs: 3_600_000 },
   /**
    * Intervals between two reads of a sufficient balance of SOL: `spendingMs` while payments are in
@@ -154,8 +162,9 @@ export const keeperTimes = {
     orphansMs: 3000,
     lapseMs: 30_000,
     /**
-     * Replaces the poll times above. The stream does not report the landing of these transactions,
-     * and a page shows their progress, so they are polled in every turn until they are confirmed.
+     * Replaces the poll times above for sponsored transactions. The stream does not report their
+     * landing, and a page shows their progress, so they are polled in every turn until they are
+     * confirmed.
      */
     poll: { soonestMs: 0, latestMs: 1000, streamedMs: 0, landedMs: 15_000 },
     settle: { expiryCheckMs: 2000, againMs: 1000, latestMs: 10_000, renewMs: 3000 },

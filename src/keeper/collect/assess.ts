@@ -167,8 +167,8 @@ async function findTried(
 }
 
 /**
- * Finds the live subscriptions that a landed change of plan replaces and that no keeper has
- * registered yet. Only for recent offers of such a change are accounts read.
+ * Finds the live subscriptions that a landed but unregistered change of plan replaces. Reads
+ * accounts only for recent offers of such a change.
  */
 async function findChanged(
   { rpc, programId }: Context,
@@ -236,8 +236,7 @@ async function resultOf(
   const attempted = await readAttempted(sql, subscriptionPda, signatures);
   const pulls = history.pulls.map((pull) => ({
     ...{ ...pull, recorded: false, isPeriodPaid: false },
-    // The pull of an attempt is recorded when the attempt ends, for whichever registration it was
-    // signed.
+    // When an attempt ends, its pull is recorded, whichever registration the attempt belongs to.
     ...(!attempted.has(pull.signature) && { committedAt: null }),
   }));
   return history.unreadable.length > 0 ? { pulls, unreadable: true } : { pulls };

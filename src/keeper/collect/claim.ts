@@ -208,9 +208,9 @@ function furthest(due: readonly DuePlace[], after?: DuePlace): DuePlace | undefi
 }
 
 /**
- * Claims a batch of open attempts that no keeper holds. Either the lease expired, or the API ended
- * the claim when the API cancelled the subscription. Such an attempt may still land, so a keeper
- * must follow the attempt. Resolves with true when more such attempts may be left.
+ * Claims a batch of open attempts that no keeper holds: the lease expired, or the API ended the
+ * claim when it cancelled the subscription. Such an attempt may still land, so a keeper must follow
+ * it. Resolves with true when more such attempts may be left.
  */
 export async function recover({ sql, log }: Context, queue: Queue): Promise<boolean> {
   const limit = Math.min(BATCH, queue.room());

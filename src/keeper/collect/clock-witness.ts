@@ -1,8 +1,8 @@
-// A wrong clock of one endpoint could move a payment into the period before or after its own. The
-// program limits the sum of a period, so this is harmless if that period has no room for the
-// payment. A wrong clock could also end a wait too early. A payment that is at risk is signed only
-// if (1) no endpoint contradicts the clock used, and (2) its period began longer ago than a clock
-// error that no endpoint contradicts. window.ts guards the end of the period.
+// Guards payments against an endpoint's wrong clock, which could move a payment into the period
+// before or after its own, or end a wait too early. The program limits the sum of a period, so a
+// period without room for the payment is safe. A payment at risk is signed only if (1) no endpoint
+// contradicts the clock used, and (2) its period began so long ago that an uncontradicted clock
+// error does not matter. window.ts guards the end of the period.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds } from '../../chain/program/period.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
@@ -29,9 +29,9 @@ const MAX_SECONDS_OFF = 30;
 const OPENING_SECONDS = 40n;
 
 /**
- * Compares a clock with the clocks of all endpoints that respond. If an endpoint does not return
- * its clock, its newest block is used. An endpoint whose clock is not believed
- * (chain/rpc/trusted-clock.ts) counts as one that does not respond.
+ * Compares a clock with the clocks of all endpoints that respond. For an endpoint that does not
+ * return its clock, its newest block is used. An endpoint with an implausible clock
+ * (chain/rpc/trusted-clock.ts) counts as not responding.
  */
 export class ClockWitness {
   readonly #parts: Pick<Context, 'rpc' | 'log' | 'metrics' | 'times'>;
@@ -51,8 +51,8 @@ export class ClockWitness {
 
   /**
    * Returns the latest clock of all endpoints (Unix seconds) if one of them contradicts `seconds`,
-   * else undefined. Readings from before `startedAt` (ms of performance.now()) contradict nothing:
-   * the clocks are read again first.
+   * else undefined. If the readings are from before `startedAt` (ms of performance.now()), the
+   * clocks are read again first.
    */
   async contradiction(seconds: bigint, startedAt: number): Promise<bigint | undefined> {
     const passed = performance.now() - this.#readAt;
@@ -115,8 +115,8 @@ function isAtRisk(
 
 /**
  * The time (Unix seconds) from which the payment is in its period, and after the trial, by every
- * believed clock. Null if the payment cannot be too early, because the account is already in that
- * period, or its previous period has no room for the payment.
+ * trusted clock. Null if the payment cannot be too early: the account is already in that period, or
+ * its previous period has no room for the payment.
  */
 function safeFrom(
   { amounts: { gross }, periodStart }: Collectable,
@@ -133,10 +133,10 @@ function safeFrom(
 }
 
 /**
- * Postpones the payments that are at risk: (1) by OPENING_SECONDS, those that could land before
- * their period or before the end of the trial, unless a single endpoint is configured; (2) those
- * whose clock an endpoint contradicts, which counts as a keeper failure. The clocks are read only
- * for payments at risk. `viewOf` returns the accounts from which a payment was decided.
+ * Postpones the payments at risk. (1) If the payment could land before its period or the trial's
+ * end: by OPENING_SECONDS, unless only one endpoint is configured. (2) If an endpoint contradicts
+ * the clock: as a keeper failure. The clocks are read only for payments at risk. `viewOf` returns
+ * the accounts from which a payment was decided.
  */
 export async function withWitnessedClock<Row extends KeeperSubscription>(
   witness: ClockWitness,
@@ -162,7 +162,7 @@ export async function withWitnessedClock<Row extends KeeperSubscription>(
       : undefined;
     if (latest === undefined) checked.push({ row, decision });
     else {
-      // The delay counts from the latest clock, so that the payment is not due again at once.
+      // The delay starts at the latest clock, so that the payment is not due again at once.
       const putOff = keeperFailure(update, { ...view, now: latest });
       checked.push({ row, decision: { ...putOff, ...(alert && { alert }) } });
     }

@@ -1,8 +1,8 @@
 // Closes on-chain subscriptions whose rent the keeper paid, once the paid time is over. Closings
 // run outside the collect loop. A closing only returns the keeper's own rent, and the program
 // refuses a second closing, so these transactions are not written to Postgres before they are sent.
-// sponsor/rent.ts also closes sponsored accounts. A keeper therefore claims the closing of such an
-// account first, so that only one keeper sends the closing.
+// Because sponsor/rent.ts also closes sponsored accounts, a keeper first claims the closing of such
+// an account, so that only one keeper sends it.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Keypair } from '../../chain/keypair.ts';
 import { subscriptionIn } from '../../chain/program/accounts.ts';
@@ -87,8 +87,8 @@ export async function closeAccounts(
     // was closed.
     await Promise.allSettled(due.map(({ bytes }) => rpc.sendTransaction(bytes)));
     // The endpoint that is polled may lack a closing that landed, so the last poll asks all
-    // endpoints. A closing that no endpoint has does not count as dead; its account is read again a
-    // day later.
+    // endpoints. A closing that no endpoint has may still land, so its account is read again a day
+    // later.
     const everywhere = performance.now() + pollMs >= deadline;
     await pollStatuses(rpc, open, { everywhere });
     open = open.filter(({ row, signature, status }) => {

@@ -101,8 +101,8 @@ interface Signing {
 type Row = KeeperSubscriptionForEvents;
 
 /**
- * Signs and writes one batch. The rows are settled in several transactions, whose results add up
- * here.
+ * Signs and writes one batch. The rows are settled in several database transactions. This class
+ * collects their results.
  */
 class BatchSettlement {
   readonly #context: Context;
@@ -131,7 +131,7 @@ class BatchSettlement {
     this.#claimedNotices = new Map(batch.map(({ id, notices }) => [id, notices]));
   }
 
-  /** Decides about the rows with the pulls that are recorded by now, and signs the due payments. */
+  /** Decides about the rows with the pulls that are recorded so far, and signs the due payments. */
   async assess(
     rows: readonly Row[],
     books: Books,
@@ -166,7 +166,7 @@ class BatchSettlement {
     return terms && attemptsOf(signer.sign(due, terms), terms, this.#found.snapshot.slot);
   }
 
-  /** Adds what one database transaction has written. */
+  /** Adds the results of one database transaction. */
   record(settled: Settled<ClaimedAssessment & { decision: Decision }>): void {
     this.#context.deliveries.notify(settled.queued);
     for (const one of settled.written) {
@@ -233,7 +233,7 @@ function assessmentOf({ update, blocks, collect }: Decision, attempt?: NewAttemp
 /**
  * Returns the attempts to write for the signed transactions, by subscription id. `readAt` is the
  * slot of the accounts. Nothing was signed before it, so it corrects a blockhash slot that an
- * endpoint named too low.
+ * endpoint reported too low.
  */
 function attemptsOf(
   transactions: ReturnType<Signer['sign']>,

@@ -42,10 +42,10 @@ interface Mark extends DuePlace {
 
 /**
  * Returns the position that the sweep must reach to read every subscription once, beginning with
- * this step. If this step starts a pass, the position is `last`, the place of the last
- * subscription. Otherwise the position is the place where this step starts, but in the next pass. A
- * payment may move a subscription to a place after `last`. The sweep need not read this
- * subscription, because the keeper has read its accounts for the payment.
+ * this step. If this step starts a pass, this is `last`, the place of the last subscription.
+ * Otherwise it is the start of this step, but in the next pass. A subscription that a payment moves
+ * to a place after `last` need not be read, because the keeper has read its accounts for the
+ * payment.
  */
 function allRound({ lap, after }: SweepStep, last: DuePlace): Mark {
   return after.dueAt.getTime() === 0 ? { lap, ...last } : { lap: lap + 1n, ...after };

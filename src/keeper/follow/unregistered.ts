@@ -5,7 +5,7 @@
 // active plan are listed, at most once an hour. Accounts that only their wallets can register again
 // are left out (domain/registration/ended.ts). domain/registration/unregistered.ts registers each
 // found subscription, or adds it to the merchant's list of unregistered subscriptions. An offer is
-// given up after 24 hours if no live account is at its address, or a registered one.
+// given up after 24 hours if its address has no live account or a registered one.
 import { liveSubscriptionIn } from '../../chain/program/accounts.ts';
 import {
   type AccountIdentity,
@@ -70,9 +70,11 @@ export class Unregistered {
   readonly #onRegistered: () => void;
   #pending = new Map<string, Sighting>();
   #readAt = -Infinity;
-  /** Whether the next read of the database includes what was put off. */
+  /** Whether the next read of the database includes postponed addresses. */
   #readsAgain = true;
-  /** The plans that the current listing has not reached yet. `#lapAt` is the listing's start. */
+  /**
+   * The plans that the current listing has not reached yet. `#lapAt` is the start of the listing.
+   */
   #plans: string[] = [];
   #lapAt = -Infinity;
   #isLapDue = true;
@@ -92,8 +94,8 @@ export class Unregistered {
   }
 
   /**
-   * Called after a stream was interrupted. The next turn reads addresses from the database,
-   * including those that were put off. Listing the accounts of all plans becomes due.
+   * Called after a stream was interrupted. The next turn reads all addresses from the database,
+   * including postponed ones. Listing the accounts of all plans becomes due.
    */
   gap(): void {
     this.#readAt = -Infinity;
@@ -227,9 +229,9 @@ export class Unregistered {
   }
 
   /**
-   * Gives up old offers at addresses whose live account is registered, and at addresses without a
-   * live account if two endpoints (or the only one) say so: a wrong answer would lose the offer's
-   * terms.
+   * Gives up old offers (1) at addresses whose live account is registered, (2) at addresses without
+   * a live account if two endpoints (or the only one) confirm this, because a wrong result would
+   * lose the offer's terms.
    */
   async #giveUp(awaited: readonly string[], registered: ReadonlySet<string>): Promise<void> {
     const { sql, rpc, programId } = this.#context;
@@ -254,7 +256,7 @@ export class Unregistered {
   }
 
   /**
-   * Removes ended subscriptions to plans that take no new subscriptions from the merchants' lists.
+   * Removes ended subscriptions from the merchants' lists if their plan takes no new subscriptions.
    */
   async #leave(closed: readonly LiveAccount[]): Promise<void> {
     const { sql } = this.#context;

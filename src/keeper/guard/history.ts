@@ -44,7 +44,7 @@ const AT_ONCE = 16;
 /**
  * Age (ms) above which a payment that is on chain but not in the database causes a hold on
  * collection. A younger payment may belong to an attempt that a failover of Postgres lost. The
- * keeper finds and records such a payment by itself.
+ * keeper finds and records such a payment itself.
  */
 const RESTORED_MS = 600_000;
 
@@ -209,8 +209,8 @@ export class History {
 
   /**
    * Returns the plans of the keeper's pulls in this transaction. An unreadable transaction counts
-   * as a transaction without pulls. Otherwise anyone could stop the collection of payments with an
-   * unreadable transaction that names the keeper.
+   * as a transaction without pulls. Otherwise anyone could stop collection with an unreadable
+   * transaction that names the keeper.
    */
   async #plansOf(keeper: string, signature: string): Promise<string[]> {
     const { rpc, programId } = this.#context;

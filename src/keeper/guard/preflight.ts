@@ -198,9 +198,8 @@ export function openClient(
 }
 
 /**
- * Creates the AbsenceJudge. For an account that is missing at an RPC endpoint, the AbsenceJudge
- * decides whether the account no longer exists. On localnet, every missing account is judged to be
- * gone.
+ * Creates the AbsenceJudge, which decides whether an account that is missing at one RPC endpoint no
+ * longer exists. On localnet, every missing account counts as gone.
  */
 export function absenceJudge(config: Config, rpc: Rpc, alarms: Alarms): AbsenceJudge {
   const onAlarm = (reason: AbsenceAlarm, accounts: number) => alarm(alarms, reason, { accounts });

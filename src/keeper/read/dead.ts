@@ -1,5 +1,5 @@
-// Finds signed attempts that can never land. chain/rpc/landing.ts judges each transaction; this
-// file decides how many endpoints have to agree about a payment.
+// Finds signed attempts that can never land. chain/rpc/landing.ts determines the outcome of each
+// transaction; this file decides how many endpoints have to agree about a payment.
 import { BLOCKHASH_LIFE } from '../../chain/rpc/blocks.ts';
 import { lifetimeKey, witnessExpiry } from '../../chain/rpc/expiry.ts';
 import { judgeLandings, type Landing, type Sought } from '../../chain/rpc/landing.ts';
@@ -26,8 +26,9 @@ const lifetimeOf = ({
 });
 
 /**
- * Returns the signatures of the attempts whose blockhash has expired at an endpoint, and is live at
- * none. This selects the attempts to judge and ends none. Throws RpcUnreachable or RpcError.
+ * Returns the signatures of the attempts whose blockhash has expired at one endpoint and is valid
+ * at none. This only selects candidates for findDead() and ends no attempt. Throws RpcUnreachable
+ * or RpcError.
  */
 export async function findExpired(
   rpc: Pick<Rpc, 'getLifetimesEverywhere'>,
@@ -39,9 +40,9 @@ export async function findExpired(
 }
 
 /**
- * Returns a stored transaction in the form that landing.ts judges. If an older release did not
- * store the slot of its blockhash, histories must reach back to its block height, because slot
- * numbers are higher than block heights.
+ * Returns a stored transaction in the form that landing.ts checks. If an older release did not
+ * store the slot of its blockhash, histories must reach back to its block height instead, which is
+ * lower than the slot.
  */
 export const soughtOf = (signed: SignedWith, needsTwo: boolean): Sought => ({
   signature: signed.signature,
@@ -57,31 +58,32 @@ interface Mortal {
 }
 
 /**
- * Whether the program may allow another payment beside this one in one period. The price may fall
- * before the next attempt, so this holds for every payment below the plan's whole amount.
+ * Whether the program may allow another payment beside this one in one period. This is so for every
+ * payment below the plan's whole amount, even at an unchanged price, because the price may fall
+ * before the next attempt.
  */
 export const fitsBeside = (gross: bigint, { amount }: Mortal['row']): boolean => gross < amount;
 
-/** The result of judging a batch of attempts whose transactions no endpoint had reported. */
+/** The result of checking a batch of attempts whose transactions no endpoint had reported. */
 export interface Dead<T> {
   /** Attempts that can never land. */
   readonly dead: readonly T[];
   /**
    * Attempts that no endpoint has, but whose histories do not prove that they did not land. Two
-   * endpoints (or the only one) have answered.
+   * endpoints (or the only one) have responded.
    */
   readonly unproven: readonly T[];
   /** The newest finalized slot at which a blockhash of the batch had expired. */
   readonly slot: bigint;
-  /** How each attempt was judged. */
+  /** The outcome that was determined for each attempt. */
   readonly landings: ReadonlyMap<T, Landing>;
-  /** Statuses of the transactions that an endpoint has, by signature. */
+  /** Statuses of the transactions that any endpoint has, by signature. */
   readonly seen: ReadonlyMap<string, SignatureStatus>;
 }
 
 /**
- * Judges attempts of which no endpoint has shown a status so far. Takes at most 256 transactions.
- * Throws RpcUnreachable or RpcError.
+ * Determines the outcome of attempts for which no endpoint has shown a status so far. Takes at most
+ * 256 transactions. Throws RpcUnreachable or RpcError.
  */
 export async function findDead<T extends Mortal>(
   rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSignatureStatuses' | 'endpoints'>,

@@ -21,10 +21,9 @@ export interface StateAfter {
 
 /**
  * Returns the pull, or undefined when it is uncertain which period was paid. If the account's
- * current period is still the period that was signed for, the payment paid that period. Otherwise
- * the block time shows the paid period. With `signedEnd` (Unix seconds), the block time is not
- * used. The pull is then returned only if the account's current period is still the signed period
- * and ends at `signedEnd`.
+ * current period is the signed period, the payment paid it. Otherwise the block time shows the paid
+ * period. With `signedEnd` (Unix seconds), the block time is not used. The pull is then returned
+ * only if the account's current period is the signed period and ends at `signedEnd`.
  */
 export function landedPull(
   attempt: AttemptRow,

@@ -101,8 +101,7 @@ export type Decision = 'committed' | 'refused' | 'later';
 /**
  * Decides about an offer. Either signs the offer's transaction as the sponsor and stores the
  * transaction, or refuses the offer for good. `claimId` identifies the keeper that then follows the
- * transaction. Throws if the chain or the database is unreachable. A later turn then decides about
- * the offer.
+ * transaction. Throws if the chain or the database is unreachable; a later turn then decides.
  */
 export async function decideOffer(
   context: Context,
@@ -298,9 +297,9 @@ async function commitSponsored(
     isOpened ? rpc.getMinimumBalanceForRentExemption(length) : 0n;
   const [latest, authorityRent, subscriptionRent, week] = await Promise.all([
     // The keeper does not trust the block height and the slot in the offer, because the API wrote
-    // them. The keeper stores the height of the latest blockhash instead, and its slot or that of
-    // the accounts. These are never lower than those of the transaction's own blockhash, so the
-    // transaction never counts as expired while it can still land.
+    // them. It stores the height of the latest blockhash, and that blockhash's slot or the slot of
+    // the accounts. These are never lower than the values of the transaction's own blockhash, so
+    // the transaction never counts as expired while it can still land.
     rpc.getLatestBlockhash(),
     rent(built.opensAuthority, AUTHORITY_LENGTH),
     rent(built.opensSubscription, SUBSCRIPTION_LENGTH),

@@ -1,5 +1,5 @@
-// Settles a sponsored sign-up that landed, and whose account the wallet closed before a keeper
-// settled it. Its transaction shows the payment and the account that it opened.
+// Settles a landed sponsored sign-up whose account the wallet closed before a keeper settled it.
+// Its transaction shows the payment and the account that it opened.
 import { ChainDataError } from '../../chain/program/layouts.ts';
 import { readListed } from '../../chain/rpc/transactions.ts';
 import type { OpenSponsorship, SponsoredPayment } from '../../db/offers/sponsorships.ts';
@@ -14,9 +14,9 @@ import {
 import type { Context } from '../base/context.ts';
 
 /**
- * Reads the transaction of a landed sign-up, and returns what is stored of the sign-up. Throws
- * ChainDataError while no endpoint returns the transaction readable: the sign-up then waits, and is
- * read again later.
+ * Reads the transaction of a landed sign-up and returns the data to store. Throws ChainDataError
+ * while no endpoint returns the transaction in readable form. The sign-up then waits and is read
+ * again later.
  */
 export async function readGone(
   context: Context,

@@ -34,8 +34,8 @@ const ACCOUNTS = 3;
 const CHECKED = 33;
 
 /**
- * One endpoint's answer to the question whether the rent of a sponsorship's two accounts has come
- * back to the sponsor.
+ * One endpoint's response about a sponsorship: whether the rent of its two accounts has come back
+ * to the sponsor.
  */
 interface Back {
   readonly authority: boolean;
@@ -129,10 +129,10 @@ function backOf(
 
 /**
  * Records which rent has come back. `suspects` are the sponsorships whose rent has come back
- * according to one endpoint. That endpoint may lag or lie, so every endpoint is asked. Answers from
- * slots before `observedSlot` are ignored, and all other answers must agree. If two or more
- * endpoints are configured, at least two answers are needed. If these conditions are not met, the
- * sponsorship is checked again in a minute.
+ * according to one endpoint. That endpoint may lag or be wrong, so every endpoint is asked.
+ * Responses from slots before `observedSlot` are ignored, and all others must agree. If two or more
+ * endpoints are configured, at least two responses are needed. Otherwise the sponsorship is checked
+ * again in a minute.
  */
 async function bookReturned(context: Context, suspects: readonly RentOut[]): Promise<void> {
   const { sql, rpc } = context;

@@ -58,11 +58,11 @@ export async function settleFailed(
 }
 
 /**
- * Settles a transaction whose blockhash has expired and that no endpoint knows at `slot`. The
- * transaction may have landed nevertheless. It has landed if (1) its subscription account exists
- * and the sponsor paid the account's rent, because no other transaction opens this account with the
- * sponsor's rent while the attempt is open, or (2) the history of the account's address lists it:
- * the wallet may have closed the account. Resolves with true if it has landed.
+ * Settles a transaction whose blockhash has expired and that no endpoint knows at `slot`. It has
+ * landed nevertheless (1) if its subscription account exists and the sponsor paid the account's
+ * rent, because no other transaction opens this account with the sponsor's rent while the attempt
+ * is open, or (2) if the history of the account's address lists it, because the wallet may have
+ * closed the account. Resolves with true if it has landed.
  */
 export async function settleExpired(
   context: Context,
@@ -291,9 +291,9 @@ async function registerGone(
 }
 
 /**
- * Ends a sponsorship whose account is already registered: the database lost the first registration
- * with its payment, and the subscription was registered again. No payment is recorded here, because
- * the collect loop finds the payment on chain and records it.
+ * Ends a sponsorship whose account is already registered. This happens if the database lost the
+ * first registration with its payment, and the subscription was registered again. No payment is
+ * recorded here, because the collect loop finds the payment on chain and records it.
  */
 async function endRegistered(
   tx: Transaction,

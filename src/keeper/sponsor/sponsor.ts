@@ -1,8 +1,8 @@
-// Decides about signed offers, and has the committed transactions followed (track/follower.ts).
-// When a keeper stops, other keepers take over its transactions.
+// Decides about signed offers and follows the committed transactions (track/follower.ts). When a
+// keeper stops, other keepers take over its transactions.
 //
-// Several loops decide, each about one offer at a time, so that an offer whose turn it is waits for
-// one decision at most. One loop follows the committed transactions.
+// Several loops decide, each about one offer at a time, so that the next offer waits for at most
+// one decision. One loop follows the committed transactions.
 //
 //   signed offer --decide--> refused, or put off (its look_at)
 //   signed offer, undecided for ten minutes --> refused as lapsed
@@ -67,8 +67,8 @@ export class Sponsor {
   readonly rooted = (slot: bigint) => this.#follower.rooted(slot);
 
   /**
-   * `onLanded` is called after a landed transaction was settled, because subscriptions may then be
-   * due: the new subscription, or one that a change of plan has replaced.
+   * `onLanded` is called after a landed transaction was settled. Subscriptions may then be due: the
+   * new subscription, or the subscription that a change of plan has replaced.
    */
   constructor(context: Context, onLanded: () => void) {
     const { send, poll, settle, sponsor } = context.times;
@@ -100,7 +100,7 @@ export class Sponsor {
       if (decided) following.wake();
       return decided;
     };
-    // While no offer is due, this keeper looks again soon for those that it has put off.
+    // While no offer is due, this keeper soon looks again for the offers that it has postponed.
     const decideMs = () => (performance.now() - this.#putOffAt < putOffForMs ? putOffMs : idleMs);
     this.#deciding = Array.from({ length: DECIDERS }, () =>
       start('deciding on sponsorships', decideMs, decide),
@@ -108,7 +108,7 @@ export class Sponsor {
     return [following, ...this.#deciding];
   }
 
-  /** Has the loops look for signed offers now. */
+  /** Makes the loops look for signed offers now. */
   wake(): void {
     for (const loop of this.#deciding) loop.wake();
   }
@@ -129,8 +129,8 @@ export class Sponsor {
   }
 
   /**
-   * Decides about the offer whose turn it is. Resolves with false if no offer is due. Throws if the
-   * chain or the database is unreachable: the offer is then put off.
+   * Decides about the next offer. Resolves with false if no offer is due. If the chain or the
+   * database is unreachable, postpones the offer and throws.
    */
   async decide(): Promise<boolean> {
     const { sql, sponsoring: limits, keypairs, metrics } = this.#context;
@@ -242,15 +242,15 @@ export class Sponsor {
   }
 
   /**
-   * Settles a transaction and follows it no longer. A transaction that cannot be settled now is
-   * tried again later, so that it does not hold up the others.
+   * Settles a transaction and stops following it. A transaction that cannot be settled now is tried
+   * again later, so that it does not delay the others.
    */
   async #end(sponsored: Sponsored, settle: () => Promise<void>): Promise<void> {
     try {
       await settle();
       this.#followed.delete(sponsored.signature);
     } catch (error) {
-      // A payment of the replaced subscription is open. That payment is settled first.
+      // A payment of the replaced subscription is open and must be settled first.
       if (error instanceof PaymentUnderWay) this.#follower.postpone(sponsored);
       else if (isFaulty(error)) this.#fault(sponsored, error);
       else throw error;

@@ -1,4 +1,4 @@
-// Decides from what the chain shows how an attempt ended: its pull has landed, it can never land,
+// Decides how an attempt ended, from what the chain shows: its pull has landed, it can never land,
 // or its outcome stays unknown.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds } from '../../chain/program/period.ts';
@@ -110,11 +110,11 @@ export interface Unclear {
   readonly view: ChainView;
   /** The registered account. Null when it is gone; another account may have replaced it. */
   readonly account: SubscriptionAccount | null;
-  /** Undefined when reading it took too long. */
+  /** Undefined if reading the history took too long. */
   readonly history: PullHistory | undefined;
-  /** Whether there is no account at the subscription's address any more. */
+  /** Whether the subscription's address no longer has an account. */
   readonly isGone: boolean;
-  /** How the transaction was judged: `dead` or `unknown`. */
+  /** The determined outcome of the transaction: `dead` or `unknown`. */
   readonly landing: Landing;
 }
 
@@ -125,8 +125,8 @@ interface Landed {
 }
 
 /**
- * Returns the transactions that have landed, by signature: the history of any of their payments
- * lists them, or another of their payments is booked.
+ * Returns the transactions that have landed, by signature: a history of one of their payments lists
+ * them, or another of their payments is recorded.
  */
 export async function findLanded(
   sql: Queryable,
@@ -208,7 +208,7 @@ async function endInHistory(
   // have landed on the old account. Only a history that reaches the start of the new account can
   // show such a landing.
   const isRead = account !== null || (newestAt !== null && newestAt >= other.periodStart);
-  // The account was read at the view's slot, and does not count later pulls.
+  // The account was read at the view's slot, so it does not include later pulls.
   const counted = pulls.filter(({ slot }) => slot <= view.slot);
   return isRead && explains(counted, other) ? { kind: 'expired' } : undefined;
 }

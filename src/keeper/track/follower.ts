@@ -71,7 +71,7 @@ export class Follower<T extends Tracked> {
   readonly #rpc: FollowerRpc;
   readonly #times: FollowerTimes;
   readonly #kind: Kind<T>;
-  /** Transactions of which the kind knows that they are final. */
+  /** Transactions that were already reported to the kind as final. */
   readonly #final = new WeakSet<T>();
   #root: Root = { slot: 0n, receivedAt: -Infinity };
   #expiryCheckedAt = -Infinity;
@@ -88,13 +88,13 @@ export class Follower<T extends Tracked> {
     this.#root = { slot, receivedAt: performance.now() };
   }
 
-  /** Returns the transactions that are to be sent now, for the first time or again. */
+  /** Returns the transactions to send now, for the first time or again. */
   due(now = performance.now()): T[] {
     return this.#those((one) => isSentAgain(one, now, this.#times.send.resendMs));
   }
 
   /**
-   * Renews leases and reads statuses, where due. Resolves with true if a final transaction is due
+   * Renews leases and reads statuses that are due. Resolves with true if a final transaction is due
    * to be settled.
    */
   async poll(): Promise<boolean> {
@@ -159,7 +159,10 @@ export class Follower<T extends Tracked> {
     return batch.length === STATUSES_AT_ONCE;
   }
 
-  /** Has a transaction of unknown outcome settled later. The delay doubles with each try. */
+  /**
+   * Schedules a later try to settle a transaction of unknown outcome. The delay doubles with each
+   * try.
+   */
   postpone(transaction: T): void {
     const { againMs, latestMs } = this.#times.settle;
     transaction.settleTries += 1;
@@ -167,7 +170,7 @@ export class Follower<T extends Tracked> {
     transaction.settleAt = performance.now() + Math.min(latestMs, wait);
   }
 
-  /** Has a transaction whose data caused an error settled later than others. */
+  /** Schedules a later try to settle a transaction whose data caused an error. */
   fault(transaction: T): void {
     transaction.settleAt = performance.now() + this.#times.settle.faultMs;
   }
@@ -186,12 +189,14 @@ export class Follower<T extends Tracked> {
     );
   }
 
-  /** Keeps other loops from these transactions while they are settled. */
+  /** Prevents other loops from handling these transactions while they are settled. */
   #takeUntilAgain(some: readonly T[]): void {
     for (const one of some) one.settleAt = performance.now() + this.#times.settle.againMs;
   }
 
-  /** Whether no endpoint has shown the transaction yet, or one shows it as not final for long. */
+  /**
+   * Whether no endpoint has shown the transaction yet, or it has not become final for a long time.
+   */
   #isSuspect({ status, isOwn, takenAt }: T, now: number): boolean {
     const ageMs = now - takenAt;
     if (status === null) return !isOwn || ageMs > this.#times.send.resendMs;
@@ -211,8 +216,8 @@ export class Follower<T extends Tracked> {
   }
 
   /**
-   * Asks all endpoints about final transactions that could not be settled. The endpoint that was
-   * polled may have been wrong: if none shows a transaction as final, it is followed again.
+   * Asks all endpoints about final transactions that could not be settled. The polled endpoint may
+   * have been wrong. If none shows a transaction as final, it is followed again.
    */
   async #recheck(unsettled: readonly T[]): Promise<void> {
     if (unsettled.length === 0 || this.#rpc.endpoints() === 1) return;

@@ -126,10 +126,10 @@ export class InFlight {
   }
 
   /**
-   * Whether a payment in flight explains the account in a notification. The account must equal the
-   * payment's expected account, and the subscription must not have changed since this process last
-   * read the accounts. If so, the payment's transaction is assumed to have landed in `slot`. If
-   * not, the payment is marked as unexplained.
+   * Whether a payment in flight explains the account in a notification: the account equals the
+   * payment's expected account, and the subscription has not changed since this process last read
+   * the accounts. If so, the payment's transaction is assumed to have landed in `slot`. If not, the
+   * payment is marked as unexplained.
    */
   explains(address: string, account: SubscriptionAccount, slot: bigint): boolean {
     const id = this.#byAddress.get(address) ?? '';

@@ -48,7 +48,7 @@ export interface ResolveResult {
 }
 
 export interface ExpiryResult extends ResolveResult {
-  /** Statuses of the transactions that an endpoint knows after all, by signature. */
+  /** Statuses of the transactions that an endpoint has after all, by signature. */
   readonly seen: ReadonlyMap<string, SignatureStatus>;
 }
 
@@ -146,13 +146,13 @@ export class Resolver {
       }
       try {
         const history = await findPulls(rpc, partiesOf(this.#context, row), since);
-        // Judged at every try: with one endpoint, an account counts as closed only after it was
-        // missing for some time (chain/rpc/absence.ts).
+        // Checked at every try, because with one endpoint an account counts as closed only after it
+        // was missing for some time (chain/rpc/absence.ts).
         const isGone = view.subscription === null && (await isAbsent(this.#context, row));
         unclear.push({ one, row, view, account, history, isGone, landing });
       } catch (error) {
-        // The other attempts of the batch do not wait for the history of one address. This one is
-        // looked up again, and the look-up does not count as a try.
+        // The other attempts of the batch do not wait for the history of one address. This attempt
+        // is looked up again, and the look-up does not count as a try.
         if (!(error instanceof RpcError || error instanceof RpcUnreachable)) throw error;
         unread.add(one.id);
         log.warn(

@@ -97,8 +97,8 @@ async function sendRound(
 }
 
 /**
- * Sends a transaction. Returns the error if it failed: the transaction may have reached the network
- * nevertheless, which only its status shows. It is sent again later.
+ * Sends a transaction. Returns the error if the send failed. Even then the transaction may have
+ * reached the network, which only its status shows. It is sent again later.
  */
 export async function sendOnce(
   { rpc, log, metrics }: Context,

@@ -1,4 +1,4 @@
-// Sends payments' transactions within the rate limit, and has them followed (follower.ts) until
+// Sends the transactions of payments within the rate limit, and follows them (follower.ts) until
 // each is final. A transaction lands or fails as a whole, but resolve.ts settles each of its
 // payments separately.
 //
@@ -45,8 +45,8 @@ const MAX_UNSENT_SECONDS = 10;
  */
 const [SENDERS, SETTLERS] = [2, 2];
 /**
- * Each poll goes through all payments in flight. The more payments there are, the longer is the
- * time between two polls: the number of payments divided by POLLED_PER_MS, in milliseconds.
+ * Each poll goes through all payments in flight. The time between two polls (ms) is the number of
+ * payments divided by POLLED_PER_MS.
  */
 const POLLED_PER_MS = 15;
 
