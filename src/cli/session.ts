@@ -57,7 +57,7 @@ const TIMEOUT_MS = 30_000;
 /**
  * Runs `work` with the key from --api-key-file, --profile, BILLING_API_KEY, the default profile or
  * a prompt, in this order. No flag takes the key itself, because other users can see command lines.
- * Throws an OperatorError (exit code 2) that names what is missing, and one for a failed request.
+ * Throws an OperatorError if a setting is missing (exit code 2) or a request fails.
  */
 export async function withSession<T>(
   flags: DeveloperFlags,
@@ -106,7 +106,7 @@ export function inWords(url: string, error: unknown): unknown {
   return message === undefined ? error : new OperatorError(message, 1, { cause: error });
 }
 
-/** OpenSSL's messages for an answer in clear text, such as that of an http:// server. */
+/** OpenSSL's error messages when the server responds in plain text, as an http:// server does. */
 const NO_TLS = /wrong version number|packet length too long/;
 
 function unreachableText(url: string, { reason, status }: BillingConnectionError): string {
@@ -118,8 +118,8 @@ function unreachableText(url: string, { reason, status }: BillingConnectionError
 }
 
 /**
- * Returns the message for an error response. The API knows all paths that commands request. If it
- * does not know one, the URL has a path of its own, such as /v1.
+ * Returns the message for an error response. The API has all paths that commands request. If it
+ * reports an unknown path, the URL has a wrong path, such as /v1.
  */
 function refusalText(url: string, { code, status, reason }: BillingError): string {
   if (code === undefined) return notTheApi(url, status);
@@ -162,8 +162,8 @@ function storedKey(
 }
 
 /**
- * Returns the error message for a command without a key. A key of "billing login" that is kept for
- * another URL is named, because a user who is logged in would not look for it.
+ * Returns the error message for a command without a key. Names a key that "billing login" stored
+ * for another URL, because a user who is logged in would not look for it.
  */
 function missingKey(url: string): string {
   const profile = findProfile(DEFAULT_PROFILE);
@@ -176,8 +176,8 @@ function missingKey(url: string): string {
 }
 
 /**
- * Returns the URL without slashes at its end. Throws an OperatorError (exit code 2) if it is no
- * base URL, or if requests to it would send a key in clear text.
+ * Returns the URL without trailing slashes. Throws an OperatorError (exit code 2) if it is no base
+ * URL, or if requests to it would send a key unencrypted.
  */
 export function apiUrlOf(text: string): string {
   const url = baseUrlOf(text);
@@ -208,9 +208,9 @@ export interface DeveloperApp {
 }
 
 /**
- * Returns the app that --app names, or the merchant's only app. Throws an OperatorError with exit
- * code 2 when the merchant has several apps and --app is missing, and one with exit code 1 when the
- * API names an app whose id is not a UUID.
+ * Returns the app that --app names, or the merchant's only app. Throws an OperatorError (1) with
+ * exit code 2 when the merchant has several apps and --app is missing, (2) with exit code 1 when
+ * the API returns an app id that is not a UUID.
  */
 export async function appOf(
   { client }: Session,

@@ -62,7 +62,7 @@ export class Claimer {
   readonly #states = new Map<string, EndpointState>();
   /** Endpoints with due rows, in the order in which they were found. */
   readonly #due = new Set<EndpointState>();
-  /** Claimed deliveries that will not be sent under their claim. The next claim() releases them. */
+  /** Claimed deliveries that will not be sent under this claim. The next claim() releases them. */
   #stale: Claimed[] = [];
   #readyCount = 0;
   readonly #hosts = new Hosts();
@@ -117,8 +117,8 @@ export class Claimer {
     }
     if (requested.size === 0) return [];
     const requests = [...requested.values()].map(({ state, room }) => this.#requestOf(state, room));
-    // isDue is cleared before the claim, so that a row reported by found() during the claim sets
-    // isDue again.
+    // isDue is cleared before the claim. If found() reports a row during the claim, isDue is set
+    // again.
     for (const { state } of requested.values()) this.#unsetDue(state);
     const claimId = randomUUID();
     const { claims, claimMs, reserveMs } = this.#parts;
@@ -261,9 +261,9 @@ export class Claimer {
   }
 
   /**
-   * Returns how many further deliveries may be claimed for each class of endpoints. For fast
-   * endpoints, the limit is MAX_READY. For any other class, the limit is the number of requests
-   * that the class may start now, because its deliveries are not prefetched.
+   * Returns how many more deliveries may be claimed for each class of endpoints. For fast
+   * endpoints, the limit is MAX_READY. For every other class, it is the number of requests that the
+   * class may start now, because its deliveries are not prefetched.
    */
   #places(): Record<Pace, number> {
     const { concurrency } = this.#parts;

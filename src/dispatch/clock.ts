@@ -12,8 +12,8 @@ export interface DatabaseClock {
   now(): number;
   /**
    * Reads the database's clock (Unix milliseconds) with `ask`, adjusts the estimate and returns the
-   * reading. If a reading of the first sync is slow, the first sync calls `ask` again, because an
-   * estimate from a slow reading is bad. The first sync still returns its first reading.
+   * reading. The first sync repeats slow readings, because an estimate from a slow reading is bad.
+   * It still returns its first reading.
    */
   sync(ask: () => Promise<number>): Promise<number>;
 }

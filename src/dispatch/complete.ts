@@ -23,7 +23,7 @@ const MAX_BATCH = 500;
 /** A second batch is written in parallel when at least this number of outcomes waits. */
 const SECOND_BATCH = 300;
 /**
- * After a batch of this many outcomes, the next batch collects for `gatherMs`, because a large
+ * After a batch of this many outcomes, the next batch is collected for `gatherMs`, because a large
  * batch costs half as much per row.
  */
 const BUSY_BATCH = 50;

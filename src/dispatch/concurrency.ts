@@ -8,13 +8,13 @@
 //
 // Failing endpoints get at most 1/4 of the process's requests in flight (places). Failing, slow and
 // new endpoints together get at most 1/2, so half is left for fast endpoints. Two places are
-// reserved for new endpoints, whose speed is not known, so that they do not wait for slow
+// reserved for new endpoints, whose speed is unknown, so that they need not wait for slow
 // endpoints.
 //
-// Endpoints of a class take turns. In its turn, an endpoint starts 100 ms / (its response time)
-// requests, but at least one request. Requests to an endpoint with maxPerSecond start at even
-// intervals. The processes share maxPerSecond in the same way as WEBHOOK_ENDPOINT_CONCURRENCY, so
-// all processes together stay within both limits, also while a process starts or stops.
+// Endpoints of a class take turns. In a turn, an endpoint starts (100 ms / its response time)
+// requests, at least one. Requests to an endpoint with maxPerSecond start at even intervals. The
+// processes share maxPerSecond in the same way as WEBHOOK_ENDPOINT_CONCURRENCY, so all processes
+// together stay within both limits, also while a process starts or stops.
 import type { ClaimedDelivery } from '../db/delivering/delivery-queue.ts';
 import type { SendingEndpoint } from './endpoints.ts';
 import type { Host } from './hosts.ts';
@@ -203,7 +203,7 @@ export class Concurrency {
     return Math.min(window, this.#perEndpoint());
   }
 
-  /** Whether the endpoint's host has as many requests of this process in flight as it may have. */
+  /** Whether this process already has the maximum of requests in flight to the endpoint's host. */
   isCrowded({ host }: EndpointQueue): boolean {
     if (host === undefined) return false;
     const part = this.#perEndpoint() / this.#perEndpointOfAll;

@@ -325,7 +325,7 @@ export class Dispatcher {
 
   /**
    * Wakes the main loop if claim() has work. Does nothing while #mayClaim is false, because the
-   * main loop would make no claim and would be woken again at once.
+   * main loop would then claim nothing and be woken again at once.
    */
   #wakeIfHungry(): void {
     if (this.#mayClaim && this.#claimer.isHungry) this.#loop.wake();

@@ -1,6 +1,5 @@
 // Cache of endpoint URLs, signing keys and settings. A claim returns the time of the endpoint's
-// last change. If the cached entry is from before this change, the endpoint is read again. The URL
-// of an endpoint never changes.
+// last change. An older cache entry is read again. The URL of an endpoint never changes.
 import type { ClaimedDelivery } from '../db/delivering/delivery-queue.ts';
 import { readEndpoints, type SealedEndpoint } from '../db/delivering/endpoints.ts';
 import type { Sql } from '../db/postgres/connect.ts';

@@ -1,5 +1,5 @@
-// The dispatcher's times (ms). They are passed to the parts, so that tests can run with shorter
-// ones. The times that merchants are promised are defined in webhooks/ and deliver.ts.
+// The dispatcher's times (ms). They are passed to the parts, so that tests can use shorter times.
+// The times that merchants are promised are defined in webhooks/ and deliver.ts.
 const HOUR_MS = 3_600_000;
 
 export const dispatchTimes = {
@@ -10,11 +10,11 @@ export const dispatchTimes = {
   gaugesMs: 15_000,
   poll: {
     everyMs: 1000,
-    /** The longest pause after a sweep that took long. */
+    /** Maximum pause after a long sweep. */
     maxPauseMs: 10_000,
   },
   claim: {
-    /** Deliveries are claimed ahead for as many requests as an endpoint answers in this time. */
+    /** Deliveries are prefetched for as many requests as an endpoint answers in this time. */
     aheadMs: 100,
     /** How long an endpoint is skipped by claims after its host had too many deliveries. */
     crowdedMs: 1000,
@@ -36,14 +36,16 @@ export const dispatchTimes = {
      */
     forgetMs: 600_000,
   },
-  /** After a large batch of outcomes, the next one collects for this time, at half the cost. */
+  /**
+   * After a large batch of outcomes, the next batch is collected for this time, at half the cost.
+   */
   gatherMs: 10,
   health: { writeMs: 2000, purgeMs: HOUR_MS, disableMs: 60_000 },
   retention: {
     idleMs: HOUR_MS,
     /**
-     * Delay of the next try when a table lock was not free. It is long, because a dump of the
-     * database can hold the lock for hours, and each try briefly blocks other statements.
+     * Delay until the next try if a table lock was not free. The delay is long, because a dump of
+     * the database can hold the lock for hours, and each try briefly blocks other statements.
      */
     lockedMs: 300_000,
   },

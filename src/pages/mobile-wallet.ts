@@ -1,3 +1,3 @@
-// The Mobile Wallet Adapter, a file of its own, which only pages for Chrome on Android load
-// (shared/phone-wallet.ts). scripts/mobile-wallet.ts leaves parts of it out.
+// The Mobile Wallet Adapter. It is a separate file, which only pages for Chrome on Android load
+// (shared/phone-wallet.ts). scripts/mobile-wallet.ts removes parts of it.
 export { LocalSolanaMobileWalletAdapterWallet } from '@solana-mobile/wallet-standard-mobile';

@@ -20,9 +20,9 @@ export interface ChainAccount {
 }
 
 /**
- * Whether the account was closed or never opened. RPC usually returns null for such an account, and
- * callers handle null themselves. But if someone has sent lamports to the address, RPC returns an
- * empty account of the System program. For the empty account this function returns true.
+ * Whether the account was closed or never opened. For such an account RPC usually returns null,
+ * which callers handle. But if someone has sent lamports to the address, RPC returns an empty
+ * account of the System program, and this function returns true.
  */
 export function isClosed({ owner, data }: ChainAccount): boolean {
   return owner === SYSTEM_PROGRAM && data.length === 0;

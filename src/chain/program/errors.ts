@@ -11,8 +11,8 @@ export interface PullLayout {
 }
 
 /**
- * The reason why the subscriber cannot be charged. The API shows it as `failureReason` of the
- * payment.
+ * The reason why the subscriber cannot be charged. The API returns it as the payment's
+ * `failureReason`.
  */
 export type SubscriberReason =
   | 'insufficient_funds'
@@ -126,8 +126,8 @@ export function describeTransactionError(err: unknown): string {
 /**
  * Classifies the failure of a payment. `err` is the field `err` in a response of
  * getSignatureStatuses, getTransaction or simulateTransaction. Error codes from 100 up come from
- * the Subscriptions program. Lower codes come from a program that the Subscriptions program called.
- * The logs show which program that was.
+ * the Subscriptions program. Lower codes come from a program that the Subscriptions program called;
+ * the logs name it.
  */
 export function classifyPullError(err: unknown, context: PullContext): PullFailure {
   const detail = describeTransactionError(err);
@@ -266,8 +266,8 @@ function transactionFailure(err: unknown, detail: string): PullFailure {
   }
 }
 
-// Errors of the crate solana-transaction-error for which `transactionFailure` has no case of its
-// own. A transaction with such an error did not change the chain.
+// Errors of the crate solana-transaction-error that `transactionFailure` does not handle
+// separately. A transaction with such an error did not change the chain.
 const TRANSACTION_ERRORS = new Set([
   'AccountInUse',
   'AccountLoadedTwice',

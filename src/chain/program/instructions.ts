@@ -198,10 +198,10 @@ export function resumeSubscription(
 }
 
 /**
- * Closes a subscription account. `authority` signs and is the subscriber or the payer of the rent.
- * Either of them may close the account once the subscription has expired. The payer may also close
- * the account when the plan has ended, was closed or was changed. The payer always gets the rent
- * back. Therefore, if the subscriber signs and is not the payer, `receiver` must be the payer.
+ * Closes a subscription account. `authority` signs: the subscriber or the payer of the rent. Either
+ * may close the account once the subscription has expired. The payer may also close it when the
+ * plan has ended, was closed or was changed. The payer always gets the rent back, so if the
+ * subscriber signs and is not the payer, `receiver` must be the payer.
  */
 export function revokeDelegation(
   programId: string,
@@ -353,7 +353,7 @@ export function instructionKind(data: Uint8Array): InstructionKind | undefined {
 /** Offset of the authority's init id in the data of a subscribe instruction. */
 const SUBSCRIBE_INIT_ID = 66;
 
-/** Returns the init id that the subscribe instruction of the account names. Undefined for none. */
+/** Returns the init id in the subscribe instruction of the account; undefined without one. */
 export function openedAccount(
   instructions: readonly { programId: string; accounts: readonly string[]; data: Buffer }[],
   programId: string,

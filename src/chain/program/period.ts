@@ -44,7 +44,7 @@ export function periodSeconds(periodHours: bigint): bigint {
 }
 
 /**
- * Whether two readings are of one account, with periods of `length` seconds: they have the same
+ * Whether two reads show the same account, with periods of `length` seconds: they have the same
  * init_id and the same period boundaries. An account that was closed and opened again at the
  * address has other values.
  */
@@ -116,8 +116,8 @@ export function pullPeriod(
 
 /**
  * Whether the plan has ended the subscription: the plan is closed, has ended, or was published
- * again with other terms. The program then allows no pull any more, and lets the payer of the
- * account's rent close the account although it was never cancelled.
+ * again with other terms. The program then allows no more pulls, and the payer of the rent may
+ * close the account even if it was never cancelled.
  */
 export function isEndedByPlan(
   subscription: Parameters<typeof pullPeriod>[0],

@@ -55,7 +55,7 @@ export interface AbsenceJudge {
    */
   read(subscriptions: number): void;
   /**
-   * Takes addresses whose accounts are missing at one endpoint. Returns the addresses whose
+   * Checks addresses whose accounts are missing at one endpoint. Returns the addresses whose
    * accounts are certainly gone. Throws RpcUnreachable or RpcError.
    */
   gone(addresses: readonly string[]): Promise<ReadonlySet<string>>;

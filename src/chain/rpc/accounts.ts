@@ -26,8 +26,8 @@ const readConfig = ({ commitment = 'confirmed', minSlot }: ReadOptions) => ({
 });
 
 /**
- * Creates a decoder for the Clock account that an endpoint returns, and a check of times. For an
- * implausible time both throw an EndpointFailure, so that the failover tries another endpoint.
+ * Creates a decoder for the Clock account of an endpoint, and a check of times. For an implausible
+ * time both throw an EndpointFailure, so that the failover tries another endpoint.
  */
 function clockReader(reads: Failover, clock: TrustedClockOptions | undefined) {
   const readClocks = async () => {
@@ -50,8 +50,8 @@ function clockReader(reads: Failover, clock: TrustedClockOptions | undefined) {
 }
 
 /**
- * Reads the time (Unix seconds) at one endpoint: its Clock account, or the time of its newest block
- * where it does not return the account.
+ * Reads the time (Unix seconds) of one endpoint: its Clock account, or the time of its newest block
+ * if it does not return the account.
  */
 async function timeAt(ask: Ask, { clockOf, believed }: ReturnType<typeof clockReader>) {
   const config = { commitment: 'confirmed', encoding: 'base64' };
@@ -73,9 +73,9 @@ interface AccountsAnswer {
 }
 
 /**
- * Reads accounts from every endpoint that is up. Returns one answer per host. An account that one
- * URL of a host has counts as present at the host. `check` throws an EndpointFailure for an answer
- * that is not believed.
+ * Reads accounts from every endpoint that is up. Returns one result per host. An account that any
+ * URL of a host returns counts as present at the host. `check` throws an EndpointFailure for an
+ * implausible response.
  */
 async function accountsEverywhere(
   reads: Failover,

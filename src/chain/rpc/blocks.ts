@@ -30,7 +30,7 @@ const MAX_BLOCKHASHES = 64;
 const BLOCKHASHES_AT_ONCE = 8;
 /**
  * After this many slots an endpoint is asked about a blockhash even if its last valid block height
- * is not reached, so that a wrong height only delays the check.
+ * is not reached. A wrong height therefore only delays the check.
  */
 const MAX_LIFE_SLOTS = 600n;
 
@@ -41,9 +41,9 @@ function heightIn(result: unknown): { slot: bigint; blockHeight: bigint } {
 
 /**
  * Asks one endpoint which blockhashes have expired. An endpoint that has not finalized the block of
- * a blockhash reports even a live blockhash as invalid. The slot of the block comes from a single
- * endpoint and may be too low. Therefore a blockhash has expired only if it is invalid both at
- * finalized, at that slot or later, and at the endpoint's newest block.
+ * a blockhash reports even a valid blockhash as invalid, and the slot of that block comes from a
+ * single endpoint and may be too low. A blockhash therefore counts as expired only if it is invalid
+ * (1) at commitment finalized, at that slot or later, and (2) at the endpoint's newest block.
  */
 async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<LifetimeResponse> {
   const { slot, blockHeight } = await ask('getEpochInfo', [{ commitment: 'finalized' }], heightIn);
@@ -73,8 +73,8 @@ async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<L
 }
 
 /**
- * Merges the responses of two URLs of one host. A blockhash that is live at one of them is live at
- * the host.
+ * Merges the responses of two URLs of one host. A blockhash that is valid at one URL counts as
+ * valid at the host.
  */
 function mergeLifetimes(one: LifetimeResponse, other: LifetimeResponse): LifetimeResponse {
   const merged = one.ends.map((end, index) => {

@@ -33,8 +33,8 @@ const NO_HISTORY = -32011;
 
 /**
  * Combines the errors of a call that failed at every endpoint. An RpcError takes precedence,
- * because a refusal says more about the request than the outage of another endpoint. If every
- * endpoint lacks the history, the result is an RpcError: waiting does not help.
+ * because a refusal says more about the request than another endpoint's outage. If every endpoint
+ * lacks the history, the result is an RpcError, because waiting does not help.
  */
 export function errorOfAll(method: string, reasons: readonly unknown[]): unknown {
   const failures = reasons.filter((reason) => reason instanceof EndpointFailure);

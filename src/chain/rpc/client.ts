@@ -25,8 +25,8 @@ export interface RpcOptions extends FailoverOptions {
 /**
  * Creates the endpoints for sending. A 429 on a send pauses only these endpoints, so that reads are
  * not delayed. The genesis hash of `sendUrls` is not checked, because send-only endpoints lack
- * getGenesisHash. Sending to an endpoint of another chain is harmless: that chain does not know the
- * transaction's blockhash and drops the transaction.
+ * getGenesisHash. Sending to another chain is harmless, because that chain does not know the
+ * blockhash and drops the transaction.
  */
 function createSends(
   { sendUrls, sendsPerSecond, ...options }: RpcOptions,

@@ -91,9 +91,9 @@ export class EndpointPlaces {
     const isPlausible = ({ endpoint, slot }: { endpoint: RpcEndpoint; slot: bigint }) =>
       slot <= (this.#trusted?.plausible(endpoint.host) ?? slot);
     const newest = Math.max(...reported.filter(isPlausible).map(({ slot }) => Number(slot)));
-    // The lag is the distance to `newest`, the newest plausible slot. A slot above `newest` is
-    // implausible. An endpoint that reports such a slot also gets the distance as lag, so that the
-    // failover calls the endpoint last.
+    // The lag is the distance to `newest`, the newest plausible slot. An endpoint that reports an
+    // implausible slot above `newest` gets the distance as lag too, so that the failover calls it
+    // last.
     for (const { endpoint, slot } of reported) endpoint.setLag(Math.abs(newest - Number(slot)));
   }
 }

@@ -1,5 +1,5 @@
-// Decides when a signed transaction can never land any more. A single endpoint may lag, report
-// wrong block heights or not know the blockhash, so every endpoint is asked.
+// Decides when a signed transaction can no longer land. A single endpoint may lag, report wrong
+// block heights or not know the blockhash, so every endpoint is asked.
 import { newestSlot } from './responses.ts';
 import type { Lifetime, Rpc } from './rpc.ts';
 
@@ -20,9 +20,9 @@ export const lifetimeKey = ({ blockhash, lastValidBlockHeight, slot }: Lifetime)
 
 /**
  * Maximum lag (slots) of an endpoint behind the most advanced endpoint. An endpoint with a larger
- * lag cannot show that a blockhash is still valid, nor that one has expired: it may not know it
- * yet. chain/rpc/trusted-slots.ts allows only smaller leads, so one wrong endpoint cannot make the
- * others count as lagging.
+ * lag proves neither that a blockhash is valid nor that it has expired, because it may not know the
+ * blockhash yet. trusted-slots.ts limits how far an endpoint can be ahead, so one wrong endpoint
+ * cannot make the others count as lagging.
  */
 const MAX_BEHIND = 600n;
 
@@ -34,9 +34,9 @@ export function currentOf<T extends { readonly slot: bigint }>(responses: readon
 
 /**
  * Returns the expired lifetimes by `lifetimeKey`. A lifetime has expired if more endpoints report
- * that it expired than report `live` (`LifetimeResponse.ends`), so that one wrong endpoint of three
- * cannot prevent all expiries. The reports of an endpoint are ignored if it lags by more than
- * MAX_BEHIND slots. Throws RpcUnreachable or RpcError when no endpoint responds.
+ * the expiry than report `live` (`LifetimeResponse.ends`), so one wrong endpoint of three cannot
+ * prevent all expiries. The reports of an endpoint are ignored if it lags by more than MAX_BEHIND
+ * slots. Throws RpcUnreachable or RpcError when no endpoint responds.
  */
 export async function witnessExpiry(
   rpc: Pick<Rpc, 'getLifetimesEverywhere'>,
@@ -57,8 +57,8 @@ export async function witnessExpiry(
 }
 
 /**
- * Whether enough endpoints confirmed that a transaction expired. Used where a wrong confirmation
- * would allow a second transfer. Two endpoints are needed, or one when only one is configured.
+ * Whether enough endpoints confirmed that a transaction expired: two endpoints, or one if only one
+ * is configured. Used where a wrong confirmation would allow a second transfer.
  */
 export const isWitnessed = (rpc: Pick<Rpc, 'endpoints'>, witnesses: number): boolean =>
   witnesses >= Math.min(2, rpc.endpoints());

@@ -1,6 +1,7 @@
-// The rules for every signed transaction that is sent and polled: when it is sent again, when its
-// status is polled, and what a status shows. landing.ts judges whether it can never land. The
-// keeper's follower and closings, the relay and the wallet command each keep their own pace.
+// Rules for every signed transaction that is sent and polled: when it is sent again, when its
+// status is polled, and what a status proves. landing.ts decides whether it can never land. The
+// keeper's follower and closings, the relay and the wallet command use these rules with different
+// intervals.
 import { chunks } from '../../each.ts';
 import type { SignatureStatus } from './responses.ts';
 import type { Rpc } from './rpc.ts';
@@ -11,16 +12,20 @@ export interface Followed {
   readonly signature: string;
   readonly bytes: Uint8Array;
   readonly takenAt: number;
-  /** Whether this process signed it. If not, another one may have sent it while `sends` is 0. */
+  /**
+   * Whether this process signed it. If not, another process may have sent it even if `sends` is 0.
+   */
   isOwn: boolean;
   /** Number of sends by this process. */
   sends: number;
-  /** Time of the last send. -Infinity if the transaction is to be sent at once. */
+  /** Time of the last send. -Infinity if the transaction must be sent at once. */
   sentAt: number;
   polledAt: number;
-  /** The last status that counts. Null while the transaction counts as unseen. */
+  /** The last accepted status. Null while the transaction counts as unseen. */
   status: SignatureStatus | null;
-  /** The slot in which it landed, by a notification, or by a poll that showed it as confirmed. */
+  /**
+   * The slot in which it landed, according to a notification or to a poll with status confirmed.
+   */
   slot: bigint | null;
 }
 
@@ -34,7 +39,7 @@ export function follow({ signature, bytes }: Pick<Followed, 'signature' | 'bytes
 /**
  * Whether to send the transaction now, for the first time or again. False while a notification or a
  * poll shows that the transaction landed. If it was not polled after its last send, it may have
- * landed, so the interval is three times as long.
+ * landed. The interval is then three times as long.
  */
 export function isSentAgain(
   { status, slot, sentAt, polledAt, sends }: Followed,
@@ -96,9 +101,9 @@ export async function pollStatuses(
 }
 
 /**
- * Records the status that an endpoint at the slot `at` shows. With a doubted failure, the
- * transaction counts as unseen: it is sent again and may expire. An endpoint that lags behind the
- * last status is ignored. If a fork has dropped the block, the transaction is sent again at once.
+ * Records the status that an endpoint at the slot `at` reports. An endpoint that lags behind the
+ * last status is ignored. With a doubted failure, the transaction counts as unseen: it is sent
+ * again and may expire. If a fork has dropped the block, the transaction is sent again at once.
  */
 export function see(transaction: Followed, found: SignatureStatus | null, at: bigint): void {
   const { status: before } = transaction;
@@ -114,8 +119,8 @@ export function see(transaction: Followed, found: SignatureStatus | null, at: bi
 }
 
 /**
- * Returns the outcome that a status proves: a success once it is confirmed, a failure once it is
- * final. Until then a failure may be that of a fork, and the transaction may still land.
+ * Returns the outcome that a status proves: a success when it is confirmed, a failure when it is
+ * finalized. An earlier failure may be on a fork, so the transaction may still land.
  */
 export function outcomeOf(status: SignatureStatus | null): 'landed' | 'failed' | undefined {
   if (status === null || status.commitment === 'processed') return undefined;

@@ -6,8 +6,9 @@ import ipaddr from 'ipaddr.js';
 const LOOPBACK = /^(.*\.)?localhost$|^127(\.\d+){3}$|^0\.0\.0\.0$|^::1?$/;
 
 /**
- * Returns host and port of a URL. One host has one form: a trailing dot of its name is left out, an
- * IPv4 address that an IPv6 address maps is the IPv4 address, and all loopback addresses are equal.
+ * Returns host and port of a URL. Different forms of one host give the same result: a trailing dot
+ * is removed, an IPv4-mapped IPv6 address becomes the IPv4 address, and all loopback addresses are
+ * equal.
  */
 export function hostOf({ hostname, port, protocol }: URL): string {
   const bare = hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
@@ -15,7 +16,7 @@ export function hostOf({ hostname, port, protocol }: URL): string {
   return `${LOOPBACK.test(name) ? 'localhost' : name}:${port || (protocol === 'https:' ? '443' : '80')}`;
 }
 
-/** The answer of one URL. `host` is its host and port. */
+/** The response of one URL. `host` is its host and port. */
 export interface Answer<T> {
   readonly host: string;
   readonly value: T;

@@ -1,6 +1,7 @@
-// Joins what several endpoints report about one transaction. After a failure the payment is signed
-// again, so a failure is final only if two endpoints report it (one, where one is configured). A
-// success is believed from one endpoint, because what it moved is read before it is booked.
+// Joins the reports of several endpoints about one transaction. After a failure the payment is
+// signed again, so a failure counts as final only if two endpoints report it (one, if only one is
+// configured). For a success one report is enough, because the transaction is read before it is
+// recorded.
 import { isWitnessed } from './expiry.ts';
 import type { Commitment, SignatureStatus } from './responses.ts';
 
@@ -16,8 +17,8 @@ const isFinalFailure = (status: SignatureStatus | null): status is SignatureStat
   status?.commitment === 'finalized' && status.err !== null;
 
 /**
- * Returns the status that the reports show together: the most advanced one, and a success before a
- * failure. A final failure that too few of the `hosts` configured report is doubted.
+ * Returns the joint status of the reports: the most advanced one, and a success before a failure. A
+ * final failure is marked as doubted if too few of the configured `hosts` report it.
  */
 export function joinStatuses(reports: readonly Report[], hosts: number): SignatureStatus | null {
   const failing = reports.filter(({ status }) => isFinalFailure(status));
@@ -32,8 +33,8 @@ export function joinStatuses(reports: readonly Report[], hosts: number): Signatu
 }
 
 /**
- * Order of statuses: final before not final, a success before a failure, then by stage. Doubted
- * ones come last.
+ * Order of statuses: final before not final, a success before a failure, then by commitment.
+ * Doubted ones come last.
  */
 function rank(status: SignatureStatus | null): number {
   if (status === null) return -2;

@@ -16,8 +16,8 @@ const MAX_429_PAUSE_MS = 60_000;
 // specification and from `custom_error.rs` in Agave's rpc-client-api.
 const BEHIND = new Set([-32004, -32005, -32014, -32016]);
 /**
- * The endpoint does not have that part of the history: it keeps no transactions (-32011), has
- * deleted old blocks (-32001), or cannot reach its archive (-32019).
+ * The endpoint lacks this part of the history: it keeps no transactions (-32011), has deleted old
+ * blocks (-32001), or cannot reach its archive (-32019).
  */
 const LACKS_HISTORY = new Set([-32001, -32011, -32019]);
 const RATE_LIMITED = new Set([429, -32429]);

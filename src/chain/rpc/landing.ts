@@ -1,26 +1,26 @@
-// Decides whether a signed transaction has landed, can never land, or whether neither is certain.
-// Payments, refunds, sponsored and relayed transactions are all judged here.
+// Determines whether a signed transaction has landed, can never land, or may still land. Used for
+// payments, refunds, sponsored and relayed transactions.
 //
 // A transaction is dead if (1) its blockhash has expired (expiry.ts), and (2) afterwards no
 // endpoint's history has it. If several hosts are configured, two of them must show both, and each
 // history must reach back to the blockhash. A transaction that any endpoint has is not dead. An
 // endpoint that fails, is rate limited, lags or lacks the history does not count.
 //
-// A failure too is final only if two endpoints report it (joined-status.ts). A failure that only
-// one endpoint reports is treated as if that endpoint lacked the transaction.
+// A failure is final only if two endpoints report it (joined-status.ts). If only one endpoint
+// reports a failure, that endpoint counts as lacking the transaction.
 import { chunks } from '../../each.ts';
 import { isWitnessed, lifetimeKey, witnessExpiry } from './expiry.ts';
 import { newestSlot, oldestSlot, type SignatureStatus } from './responses.ts';
 import type { Lifetime, Rpc } from './rpc.ts';
 import { STATUSES_AT_ONCE } from './transactions.ts';
 
-/** A signed transaction whose outcome is sought. */
+/** A signed transaction whose outcome is to be determined. */
 export interface Sought {
   readonly signature: string;
   readonly lifetime: Lifetime;
   /**
-   * Whether two endpoints have to agree that it is dead. False only if another transaction of the
-   * same purpose could not land beside it.
+   * Whether two endpoints have to agree that it is dead. False only if no other transaction of the
+   * same purpose could land in addition.
    */
   readonly needsTwo: boolean;
   /** A slot before the blockhash of the transaction, used if the lifetime's slot is 0. */
@@ -30,7 +30,7 @@ export interface Sought {
 export interface Landing {
   /**
    * `landed`: an endpoint has the transaction. `dead`: it can never land. `unknown`: neither is
-   * certain, so it must be treated as one that may land.
+   * certain, so the transaction may still land.
    */
   readonly verdict: 'landed' | 'dead' | 'unknown';
   /**
@@ -41,12 +41,12 @@ export interface Landing {
   /** Finalized slot at which the blockhash had expired. Null while it may be valid. */
   readonly expiredAt: bigint | null;
   /**
-   * Whether two endpoints (or the only one) have no success of the transaction, in histories that
+   * Whether two endpoints (or the only one) show no success of the transaction, in histories that
    * reach back to its blockhash.
    */
   readonly isProven: boolean;
   /**
-   * Whether two endpoints (or the only one) have no success of the transaction, however far back
+   * Whether two endpoints (or the only one) show no success of the transaction, however far back
    * their histories reach.
    */
   readonly isAnswered: boolean;
@@ -67,9 +67,9 @@ const UNDECIDED: Landing = {
 const GROUP_SLOTS = 1500n;
 
 /**
- * A blockhash without a slot is taken to be at most this many slots old (half an hour at 400 ms a
- * slot). The relay accepts offers for ten minutes. A wallet may take another blockhash, whose slot
- * nobody knows.
+ * Assumed maximum age (slots) of a blockhash whose slot is unknown: half an hour at 400 ms per
+ * slot. The relay accepts offers for ten minutes. A wallet may use another blockhash, whose slot
+ * the service does not know.
  */
 const AGE_SLOTS = 4500n;
 
@@ -82,8 +82,8 @@ interface Expired<T> {
 type Judging = Pick<Rpc, 'getLifetimesEverywhere' | 'getSignatureStatuses' | 'endpoints'>;
 
 /**
- * Judges transactions whose signature is known. Statuses are read only for those whose blockhash
- * has expired. Throws RpcUnreachable or RpcError.
+ * Determines the outcome of transactions whose signature is known. Reads statuses only of
+ * transactions whose blockhash has expired. Throws RpcUnreachable or RpcError.
  */
 export async function judgeLandings<T extends Sought>(
   rpc: Judging,
@@ -135,7 +135,7 @@ async function judgeExpired<T extends Sought>(
       rpc.getSignatureStatuses(some, { history: true, everywhere: true, minSlot, since: reach });
     const first = await ask(since);
     const isProven = isWitnessed(rpc, first.witnesses);
-    // A status counts even if the history of its endpoint is too short.
+    // A status that was found counts even if the history of its endpoint is too short.
     const others = isProven ? first : await ask(undefined);
     const isAnswered = isWitnessed(rpc, others.witnesses);
     for (const [index, signature] of some.entries()) {
@@ -153,9 +153,9 @@ async function judgeExpired<T extends Sought>(
 }
 
 /**
- * Whether a transaction that cannot have been sent more than `ageSeconds` ago has reached the chain
- * so far. `never` takes two endpoints whose histories reach back that far (or the only one). A
- * transaction on its way is not seen. Throws RpcUnreachable or RpcError.
+ * Whether a transaction that was sent at most `ageSeconds` ago has reached the chain so far.
+ * `never` requires two endpoints (or the only one) whose histories reach back that far. A
+ * transaction that is still on its way is not seen. Throws RpcUnreachable or RpcError.
  */
 export async function judgeSent(
   rpc: Pick<Rpc, 'getSignatureStatuses' | 'getHeights' | 'endpoints'>,
@@ -168,21 +168,21 @@ export async function judgeSent(
   return isWitnessed(rpc, witnesses) ? 'never' : 'unknown';
 }
 
-/** A transaction whose signature is unknown, and that alone names the address `reference`. */
+/** A transaction whose signature is unknown. No other transaction names the address `reference`. */
 export interface Referenced {
   readonly reference: string;
   /** Null if its blockhash was not stored. */
   readonly lifetime: Lifetime | null;
-  /** Seconds since it was offered: without a lifetime, histories must reach back that far. */
+  /** Seconds since it was offered. Without a lifetime, histories must reach back that far. */
   readonly ageSeconds: number;
 }
 
 /** Maximum number of slots per second. */
 const SLOTS_PER_SECOND = 5;
-/** Maximum lag (slots) behind the newest finalized slot of an endpoint whose history counts. */
+/** Maximum lag (slots) behind the newest finalized slot for an endpoint whose history counts. */
 const LAG_SLOTS = 150n;
 
-/** The slots that a history must span: it has reached `minSlot`, and goes back to `since`. */
+/** The slots that a history must cover: at least from `since` to `minSlot`. */
 interface Reach {
   readonly minSlot: bigint;
   readonly since: bigint;
@@ -199,11 +199,11 @@ async function recentReach(rpc: Pick<Rpc, 'getHeights'>, ageSeconds: number): Pr
 }
 
 /**
- * Judges a transaction whose signature is unknown, from the histories of its reference.
- * `readSignatures` has the signatures that were read and are not the transaction. If an endpoint
- * lists any other signature, the answer is `unknown`, because that transaction must be read first.
- * A transaction without a lifetime must have been offered minutes ago. Throws RpcUnreachable or
- * RpcError.
+ * Determines the outcome of a transaction whose signature is unknown, from the histories of its
+ * reference. `readSignatures` has the signatures that were read and belong to other transactions.
+ * If an endpoint lists any further signature, the result is `unknown`, because that transaction
+ * must be read first. A transaction without a lifetime must have been offered minutes ago. Throws
+ * RpcUnreachable or RpcError.
  */
 export async function judgeByReference(
   rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getHistoriesEverywhere' | 'getHeights' | 'endpoints'>,
@@ -219,7 +219,10 @@ export async function judgeByReference(
   return isWitnessed(rpc, histories.filter(({ isWhole }) => isWhole).length) ? 'dead' : 'unknown';
 }
 
-/** The slots that a history must span to show the transaction. Undefined while it may land. */
+/**
+ * The slots that a history must cover to prove that the transaction did not land. Undefined while
+ * it may land.
+ */
 async function reachOf(
   rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getHeights' | 'endpoints'>,
   { lifetime, ageSeconds }: Referenced,

@@ -7,7 +7,7 @@ import type { ReadOptions, Rpc } from './rpc.ts';
 
 /**
  * Calls `read` for chain state at least as new as `minSlot` and all `slots`. If no endpoint has
- * such new state, calls `read` again without those `slots` that no endpoint has reached. The caller
+ * such new state, calls `read` again without the `slots` that no endpoint has reached. The caller
  * then skips the rows with these slots. Throws RpcUnreachable or RpcError.
  */
 export async function readReachable<T>(

@@ -116,8 +116,8 @@ export interface SignatureStatus {
   readonly err: unknown;
   readonly commitment: Commitment;
   /**
-   * Set if one endpoint reports a final failure and no second one does, though several are
-   * configured. The commitment is then `processed`, and the transaction may still land.
+   * Set if several endpoints are configured and only one reports a final failure. The commitment is
+   * then `processed`, and the transaction may still land.
    */
   readonly isDoubted?: true;
 }

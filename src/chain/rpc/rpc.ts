@@ -72,7 +72,7 @@ export interface Rpc {
   /** Reads the cluster's clock, from which on-chain programs get the time. */
   getClock(options?: ReadOptions): Promise<ClockAccount>;
   /**
-   * Reads the time (Unix seconds) at every URL that responds: its clock, or the time of its newest
+   * Reads the time (Unix seconds) of every URL that responds: its clock, or the time of its newest
    * block if it does not return the clock.
    */
   getTimesEverywhere(): Promise<bigint[]>;
@@ -122,7 +122,7 @@ export interface Rpc {
    */
   getLifetimesEverywhere(lifetimes: readonly Lifetime[]): Promise<LifetimeResponse[]>;
   /**
-   * Number of endpoints that serve reads. URLs of one host and port are one endpoint, here and
+   * Number of endpoints that serve reads. URLs of one host and port count as one endpoint, here and
    * wherever several endpoints have to agree.
    */
   endpoints(): number;
@@ -176,8 +176,8 @@ export interface Rpc {
   /**
    * Lists the transactions of an address, by default the finalized ones, at every endpoint that has
    * reached the slot `minSlot`. Returns one list per endpoint. `isWhole` is false if the list may
-   * lack transactions since the slot `since`: the endpoint does not keep these blocks, or the list
-   * is full (1,000).
+   * lack transactions since the slot `since`, because the endpoint does not keep these blocks or
+   * the list is full (1,000).
    */
   getHistoriesEverywhere(
     address: string,

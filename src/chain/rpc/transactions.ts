@@ -231,9 +231,9 @@ async function historiesEverywhere(
 }
 
 /**
- * Whether the endpoint keeps blocks since the slot `since`. An endpoint that does not say so, for
- * example because it lacks the method, counts as an endpoint without these blocks. A single
- * endpoint is not asked, because no other endpoint could replace it.
+ * Whether the endpoint keeps blocks since the slot `since`. False if the endpoint does not tell,
+ * for example because it lacks the method. A single endpoint is not asked, because no other
+ * endpoint could replace it.
  */
 async function reachesBack(
   ask: Ask,
@@ -292,9 +292,9 @@ const hasResponse = (error: unknown): boolean =>
   );
 
 /**
- * Reads a finalized transaction that an endpoint has listed for an address. If an endpoint responds
- * without it, the result is an UnreadableTransaction. Throws RpcUnreachable when no endpoint
- * responds at all.
+ * Reads a finalized transaction that an endpoint has listed for an address. If endpoints respond
+ * without the transaction, the result is an UnreadableTransaction. Throws RpcUnreachable when no
+ * endpoint responds at all.
  */
 export async function readListed(
   rpc: Pick<Rpc, 'getTransaction'>,

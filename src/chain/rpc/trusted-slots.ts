@@ -131,8 +131,8 @@ export class TrustedSlots<Endpoint> {
 }
 
 /**
- * Returns the slot that a response names: that of its context, or `absoluteSlot` of getEpochInfo.
- * Returns undefined when it names none.
+ * Returns the slot in a response: that of its context, or `absoluteSlot` of getEpochInfo. Returns
+ * undefined when it has neither.
  */
 function slotOf(result: unknown): bigint | undefined {
   const { context, absoluteSlot } = (result ?? {}) as {

@@ -26,8 +26,8 @@ export function watchRpc(
 ): WatchedRpc {
   let outage: string | undefined;
   let calls = 0;
-  // Sequence number of the latest call that got a response. If an earlier call fails after this
-  // response, the failure is no sign of an outage.
+  // Sequence number of the latest call that got a response. A failure of an earlier call is then no
+  // sign of an outage.
   let respondedCall = 0;
   const responded = (call: number) => {
     respondedCall = Math.max(respondedCall, call);

@@ -46,8 +46,8 @@ interface Followed {
    */
   readonly pastDue: Map<string, { readonly amount: bigint; isPayable: boolean }>;
   /**
-   * True if the last notification, or a later row given to `watch`, shows that the wallet does not
-   * let the program pull from the token account.
+   * True if the last notification, or a later row given to `watch`, shows that the program may no
+   * longer pull from the token account.
    */
   isWithdrawn: boolean;
   /**

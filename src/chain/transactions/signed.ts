@@ -147,7 +147,7 @@ function changedForSponsor(original: Decoded, changed: Decoded): string | undefi
   return changedAccounts(original, changed) ?? appended(original, changed);
 }
 
-/** Checks that instructions were only appended, and only harmless assertions. */
+/** Checks that instructions were only appended, and that all of them are harmless assertions. */
 function appended(original: Decoded, changed: Decoded): string | undefined {
   for (const [index, one] of original.instructions.entries()) {
     const other = changed.instructions[index];

@@ -70,8 +70,8 @@ export function sponsoredMessage(
 
 /**
  * Whether a transaction with this message has at most 1,010 bytes, so that ASSERTION_BYTES are
- * free. Of the transactions that open a subscription, only one kind is longer (1,031 to 1,042
- * bytes): those that also close an expired account whose rent a third party paid.
+ * free. Only one kind of sign-up is longer (1,031 to 1,042 bytes): the one that also closes an
+ * expired account whose rent a third party paid.
  */
 export const leavesRoom = (message: Buffer): boolean =>
   message.length + ASSERTION_BYTES <= MAX_MESSAGE_LENGTH;

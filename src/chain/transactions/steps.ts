@@ -1,5 +1,5 @@
-// Reads a transaction into steps in plain words, so that a command can show what a wallet is about
-// to sign, and find what was not asked for. Import this module on demand: it loads web3.js.
+// Describes a transaction as steps in plain words, so that a command can show what a wallet is
+// about to sign and find unrequested steps. Import this module on demand, because it loads web3.js.
 import { formatSol, formatUsdc } from '../../format.ts';
 import {
   addressAt,
@@ -13,7 +13,7 @@ import {
 import { instructionKind, type InstructionKind } from '../program/instructions.ts';
 import { type Decoded, type DecodedInstruction, feeOf, MAX_FEE_LAMPORTS } from './signed.ts';
 
-/** Token-2022. Its instructions begin as those of the token program do. */
+/** Token-2022. Its first instructions are the same as those of the token program. */
 const TOKEN_2022_PROGRAM = 'TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb';
 
 export interface Step {
@@ -25,7 +25,7 @@ export interface Step {
   readonly opensFor?: string;
   /** The token that the Subscriptions program may collect. */
   readonly mint?: string;
-  /** The program, if this module does not know it. */
+  /** The address of the program, if this module does not know the program. */
   readonly program?: string;
   /** Why the wallet must not sign the step. */
   readonly refused?: string;
@@ -49,7 +49,7 @@ export interface Reading {
 
 type Read = (instruction: DecodedInstruction, reading: Reading) => Step;
 
-/** Reads all instructions of a transaction, in their order. The network fee comes first. */
+/** Describes all instructions of a transaction in order. The network fee comes first. */
 export function stepsOf(decoded: Decoded, reading: Reading): Step[] {
   const rest = decoded.instructions.filter(({ programId }) => programId !== COMPUTE_BUDGET_PROGRAM);
   const others = [...decoded.signers].filter((signer) => signer !== reading.wallet);
@@ -62,7 +62,7 @@ export function stepsOf(decoded: Decoded, reading: Reading): Step[] {
   ];
 }
 
-/** Reads one instruction that is not a compute budget instruction. */
+/** Describes one instruction other than a compute budget instruction. */
 export function stepOf(instruction: DecodedInstruction, reading: Reading): Step {
   const { programId } = instruction;
   if (programId === reading.programId) return subscriptionsStep(instruction, reading);
@@ -71,7 +71,10 @@ export function stepOf(instruction: DecodedInstruction, reading: Reading): Step 
   return { words: `calls the program ${programId}, which may do anything`, program: programId };
 }
 
-/** Limits the bytes that a transaction loads, which costs nothing. web3.js cannot decode it. */
+/**
+ * Whether the instruction limits the bytes that a transaction loads. It costs nothing, and web3.js
+ * cannot decode it.
+ */
 const isDataLimit = ({ data, accounts }: DecodedInstruction) =>
   data[0] === 4 && data.length === 5 && accounts.length === 0;
 
@@ -131,7 +134,10 @@ function tokenStep({ accounts, data }: DecodedInstruction, { wallet, tokens }: R
     : { words };
 }
 
-/** First data byte of the instructions that open a token account; no data opens one too. */
+/**
+ * First data bytes of the instructions that open a token account. An instruction without data opens
+ * one too.
+ */
 const OPENING = [0, 1];
 
 function openingStep({ accounts, data }: DecodedInstruction, { wallet, tokens }: Reading): Step {
@@ -143,7 +149,7 @@ function openingStep({ accounts, data }: DecodedInstruction, { wallet, tokens }:
   return payer === wallet && owner !== wallet ? { words, opensFor: owner } : { words };
 }
 
-/** The words of every sign-in text (Sign-In With Solana). */
+/** A text that every sign-in message contains (Sign-In With Solana). */
 const SIGN_IN = /sign in with your Solana account/i;
 
 function memoStep({ data }: DecodedInstruction): Step {
@@ -234,7 +240,7 @@ const kindSteps: Readonly<Record<InstructionKind, Read>> = {
 
 const NO_ADDRESS = SYSTEM_PROGRAM;
 
-/** Reads four addresses, of which unused ones are zero. */
+/** Reads four addresses. Unused addresses are zero. */
 function listAt(data: Buffer, offset: number): string {
   const all = [0, 1, 2, 3].map((slot) => addressAt(data, offset + 32 * slot));
   const named = all.filter((address) => address !== NO_ADDRESS);
@@ -250,7 +256,10 @@ function amountOf(amount: bigint, mint: string, tokens: Reading['tokens']): stri
     : `${formatUsdc(amount)} ${name}`;
 }
 
-/** Whether `to` is a wallet that receives the move: itself, or by its token account. */
+/**
+ * Whether `to` receives the move for this wallet: it is the wallet itself or the wallet's token
+ * account.
+ */
 export function isRecipient({ token, to }: Move, wallet: string): boolean {
   return to === (token === 'SOL' ? wallet : tokenAccountAddress(wallet, token).address);
 }

@@ -15,8 +15,8 @@ interface Operation {
   summary?: string;
   description?: string;
   /**
-   * Undefined if an API key may call the operation: then the document's default applies, and the
-   * default accepts an API key. Set if the operation needs a wallet's token or no credentials.
+   * Undefined if the document's default applies, which accepts an API key. Set if the operation
+   * needs a wallet's token or no credentials.
    */
   security?: unknown;
   parameters?: Parameter[];

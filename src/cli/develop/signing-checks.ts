@@ -1,6 +1,7 @@
-// What `billing wallet` checks before it signs. The functions are pure: they compare a sign-in text
-// or the message of a transaction with what the user asked for, and return what differs as a clause
-// with "it" as its subject, or undefined. Import this module on demand: it loads web3.js.
+// Checks that `billing wallet` makes before it signs. The functions are pure. They compare a
+// sign-in text or a transaction's message with what the user asked for, and return the difference
+// as a clause with "it" as its subject, or undefined. Import this module on demand, because it
+// loads web3.js.
 import {
   ASSOCIATED_TOKEN_PROGRAM,
   COMPUTE_BUDGET_PROGRAM,
@@ -93,8 +94,8 @@ export function signInFault(text: string, request: AskedSignIn): string | undefi
 }
 
 /**
- * Names of this machine. Each is accepted for the others, as the names of PUBLIC_URL are in
- * development.
+ * Names of this machine. In development PUBLIC_URL may have any of these names, so each is accepted
+ * for the others.
  */
 const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
 
@@ -193,14 +194,15 @@ function openingOf(
   if (kind !== 'subscribe' || merchant === undefined) return undefined;
   const planId = data.readBigUInt64LE(1);
   const { address, bump: planBump } = planAddress(program, merchant, planId);
-  // A plan's address is derived from its owner and its number. So it proves the merchant.
+  // A plan's address is derived from its owner and its number, so a matching address proves the
+  // merchant.
   if (address !== plan.address) return undefined;
   const [createdAt, initId] = [data.readBigInt64LE(58), data.readBigInt64LE(66)];
   const terms = { planId, planBump, mint, amount, periodHours, createdAt, initId };
   return subscribe(program, { ...parties, merchant, terms });
 }
 
-/** Builds the instructions that may precede the opening, as far as the transaction has them. */
+/** Builds the instructions that may precede the opening, if the transaction contains them. */
 function besides(
   { instructions }: Decoded,
   { wallet, programId: program, plan, replaces }: AskedSubscription,
@@ -239,17 +241,18 @@ function partiesOf(programId: string, plan: string, subscriber: string) {
 export interface AskedTransfers {
   /** The wallets that may receive SOL or USDC, and whose USDC account may be opened. */
   readonly to: readonly string[];
-  /** Lamports that the transaction transfers, in all. */
+  /** Lamports that the transaction transfers in total. */
   readonly sol?: bigint | undefined;
-  /** Base units of USDC that the transaction transfers, in all. */
+  /** Base units of USDC that the transaction transfers in total. */
   readonly usdc?: bigint | undefined;
   /** Further programs that the transaction may call. */
   readonly programs: readonly string[];
 }
 
 /**
- * Compares a transaction that the user has with the transfers that the user asked for. Instructions
- * of the service's kinds are allowed, those of other programs only if `programs` has them.
+ * Compares the user's transaction with the transfers that the user asked for. Instructions of the
+ * kinds that the service uses are allowed. Other programs are allowed only if they are in
+ * `programs`.
  */
 export function transactionFault(
   message: Buffer,

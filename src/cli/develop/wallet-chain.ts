@@ -78,7 +78,7 @@ async function mintOf(url: string, rpc: Rpc): Promise<string> {
   }
 }
 
-/** The program and the tokens by which a command reads a transaction of the wallet. */
+/** The program id and the tokens that describe a transaction of the wallet to the user. */
 export function readingOf(wallet: string, { programId, usdcMint }: NetworkSettings): Reading {
   const tokens = new Map([
     ...(usdcMint === undefined ? [] : [[usdcMint, 'USDC'] as const]),
@@ -98,7 +98,7 @@ export interface NetworkSettings {
 /**
  * Shows on stderr what a transaction does, checks it with `faultOf`, and adds the wallet's
  * signature. Throws an OperatorError (exit code 2) if this wallet cannot sign the transaction, or
- * if `faultOf` returns what was not asked for.
+ * if `faultOf` returns a difference.
  */
 export async function signedBy(
   wallet: Keypair,
@@ -145,7 +145,8 @@ export function sendAndConfirm(
 ): Promise<string> {
   const bytes = Buffer.from(transaction, 'base64');
   const signature = signatureOf(bytes);
-  // The last block height of the blockhash is unknown, so its validity is checked from the start.
+  // The blockhash's last valid block height is unknown, so the validity of the blockhash is checked
+  // from the start.
   const lifetime = { blockhash: blockhashOf(bytes), lastValidBlockHeight: 0n, slot: 0n };
   const sought = { signature, lifetime, needsTwo: true };
   const sent = follow({ signature, bytes });

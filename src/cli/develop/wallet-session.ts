@@ -1,6 +1,6 @@
-// A wallet's session with the API: `billing wallet` signs in, subscribes, and has the API send the
-// signed transactions (POST .../transactions). The API is not trusted: signing-checks.ts compares
-// what it wants signed with what the user asked for.
+// A wallet's session with the API: `billing wallet` signs in, subscribes, and sends signed
+// transactions through the API (POST .../transactions). The API is not trusted. signing-checks.ts
+// compares everything that the API wants signed with what the user asked for.
 import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import type { Keypair } from '../../chain/keypair.ts';
@@ -28,8 +28,8 @@ export interface Relayed {
 }
 
 /**
- * Signs in with the wallet's signature and returns the token. Throws an OperatorError if the API
- * wants something else signed than a sign-in to itself with this role.
+ * Signs in with the wallet's signature and returns the token. Throws an OperatorError if the API's
+ * text is not a sign-in to this API with this role.
  */
 async function signIn(client: Client, url: string, wallet: Keypair, role: Role): Promise<string> {
   const { signInFault } = await import('./signing-checks.ts');
@@ -52,8 +52,8 @@ const notSignedIn = (url: string, fault: string) =>
   );
 
 /**
- * Reads a text of a response. A value of another type could pass a check as one text and be signed
- * as another. Throws an OperatorError for it.
+ * Reads a text field of a response. Throws an OperatorError for another type: such a value could
+ * pass a check as one text and be signed as another.
  */
 function textIn<N extends string>(data: Record<N, string>, name: N): string {
   const value: unknown = data[name];
@@ -105,8 +105,8 @@ interface Subscribing {
    */
   most?: bigint | undefined;
   /**
-   * The subscription account that the session may cancel. Undefined: the user confirms the one that
-   * the transaction cancels.
+   * The subscription account that the session may cancel. If undefined, the user confirms the
+   * account that the transaction cancels.
    */
   replaces?: string | undefined;
   network: NetworkSettings;
@@ -114,9 +114,9 @@ interface Subscribing {
 
 /**
  * Subscribes the wallet to a plan: gets the transaction from the API, shows and checks it, asks on
- * the terminal for what no option has named, and signs it. The API then sends the transaction and
- * registers the subscription. Throws an OperatorError if the transaction is another one than that
- * of this plan, and if the user does not confirm it.
+ * the terminal for what no option states, and signs it. The API then sends the transaction and
+ * registers the subscription. Throws an OperatorError if the transaction does not belong to this
+ * plan, or if the user does not confirm it.
  */
 export function subscribeTo(
   { apiUrl, wallet, planId, session, most, replaces, network }: Subscribing,
@@ -156,8 +156,8 @@ export function subscribeTo(
 }
 
 /**
- * Compares a transaction with the subscription that the user asked for. Asks on the terminal about
- * the price, and about a cancelled subscription, if `asks` says so and no option has named it.
+ * Compares a transaction with the subscription that the user asked for. If `asks` says so and no
+ * option states them, asks on the terminal about the price and about a cancelled subscription.
  */
 async function unwanted(
   message: Buffer,

@@ -119,7 +119,7 @@ function withTransfers(command: Command): Command {
     .option('--allow-program <address>', 'a further program that it may call', each);
 }
 
-/** Turns any error of reading or writing a keypair file into an OperatorError. */
+/** Converts an error of reading or writing a keypair file into an OperatorError. */
 function refusing<T>(work: Promise<T>): Promise<T> {
   return work.catch((error: unknown) => {
     throw new OperatorError(`${messageOf(error)}.`, 1, { cause: error });
@@ -194,7 +194,7 @@ async function refuseOther(addresses: string[]): Promise<void> {
     throw new OperatorError(`"${wrong}" is not an address: it should be Base58 of 32 bytes.`, 2);
 }
 
-/** Signs a transaction of the user, if it makes only the transfers that the flags ask for. */
+/** Signs the user's transaction if it makes only the transfers that the flags ask for. */
 async function signAsked(
   wallet: Keypair,
   transaction: string,

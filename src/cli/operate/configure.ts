@@ -1,5 +1,5 @@
-// `billing configure`: records the installation in Postgres. The installation consists of the
-// settings that all daemons must share. The command also reports what a change means for plans.
+// `billing configure`: records the installation in Postgres: the settings that all daemons must
+// share. The command also reports how a change affects plans.
 import type { Command } from 'commander';
 import { required } from '../../config/config.ts';
 import { describeDatabase } from '../../config/postgres-url.ts';

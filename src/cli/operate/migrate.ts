@@ -93,8 +93,8 @@ function migrateDatabase({
 }
 
 /**
- * Waits until Postgres accepts a connection, for `seconds` at most: an orchestrator may start it
- * beside this command. Throws as withPostgres() does.
+ * Waits until Postgres accepts a connection, for at most `seconds`, because an orchestrator may
+ * start Postgres at the same time. Throws as withPostgres() does.
  */
 async function connectable(url: string, seconds: number, signal: AbortSignal): Promise<void> {
   const { default: pRetry } = await import('p-retry');
@@ -130,7 +130,9 @@ function leaveSchema(
   return 0;
 }
 
-/** Prints the pending migrations as a script with what they lock and read, or as JSON. */
+/**
+ * Prints the pending migrations, with the tables that they lock and read, as a script or as JSON.
+ */
 function printPlan(pending: readonly Planned[], json: boolean): number {
   if (json) {
     printJson({

@@ -1,5 +1,5 @@
-// `billing merchants set-sponsoring`: an operator vouches for a merchant, so that more sponsored
-// rent of its subscribers may be out than its fees are worth.
+// `billing merchants set-sponsoring`: an operator guarantees rent for a merchant, which raises the
+// merchant's limit of sponsored rent above the value of its fees.
 import type { Command } from 'commander';
 import type { Config } from '../../config/config.ts';
 import { runCommand } from '../../daemon/run.ts';
@@ -82,7 +82,9 @@ function bounded(config: Config, lamports: bigint | null): string {
   return ` SPONSOR_MERCHANT_LAMPORTS_OUT allows ${formatSol(limits.merchantOut)} SOL of it.`;
 }
 
-/** Describes how much sponsored rent of a merchant is out, how much may be out, and why. */
+/**
+ * Describes how much sponsored rent of a merchant is out, its limit, and the reason for the limit.
+ */
 export function sponsoringInWords(config: Config, merchant: MerchantOut): string {
   const { out, vouched, isApproved, fees } = merchant;
   const limits = sponsorLimits(config);

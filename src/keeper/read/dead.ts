@@ -58,9 +58,8 @@ interface Mortal {
 }
 
 /**
- * Whether the program may allow another payment beside this one in one period. This is so for every
- * payment below the plan's whole amount, even at an unchanged price, because the price may fall
- * before the next attempt.
+ * Whether the program may allow another payment beside this one in one period. True for every
+ * payment below the plan's whole amount, because the price may fall before the next attempt.
  */
 export const fitsBeside = (gross: bigint, { amount }: Mortal['row']): boolean => gross < amount;
 

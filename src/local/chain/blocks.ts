@@ -93,7 +93,7 @@ function forgetOld(chain: Chain): void {
 
 /**
  * Drops the payloads of all but the newest TRANSACTIONS_KEPT transactions. A transaction without
- * payload also loses its status once it is STATUS_BLOCKS blocks old.
+ * payload also loses its status when it is STATUS_BLOCKS blocks old.
  */
 function forgetTransactions(chain: Chain): void {
   const { landed } = chain;

@@ -133,7 +133,7 @@ export function hasLiveBlockhash(
 
 /**
  * Runs a transaction in the block being built. A failed transaction is in the block too and pays
- * its fee. If `undoFailure` is set (preflight), a failed transaction is refused instead and changes
+ * its fee. If `undoFailure` is set (preflight), a failed transaction is refused and changes
  * nothing. A transaction with a wrong signature, or whose payer lacks the SOL for the fee, is
  * always refused. If `verified` is set, the signatures are not checked, because they are known to
  * be valid.

@@ -9,7 +9,7 @@ import type { Wallet } from './wallet.ts';
  * its servers, and a killed server needs time to start again.
  */
 const PATIENCE_MS = 20_000;
-/** A Retry-After of the service is at most this many milliseconds. */
+/** Maximum Retry-After (ms) of the service. */
 const MAX_WAIT_MS = 60_000;
 
 /**

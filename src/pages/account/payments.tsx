@@ -62,8 +62,8 @@ export function Payments({
 }
 
 /**
- * Shows what was collected, exactly as on the receipt. Below it, the credit that was spent beside
- * it and the sum of the refunds, where there are any.
+ * Shows the collected amount exactly as on the receipt. If there is any, shows below it the credit
+ * that was also spent and the sum of the refunds.
  */
 function Paid({
   payment: { amountGross, creditSpent, amountRefunded },

@@ -34,7 +34,7 @@ import { Payments } from './payments.tsx';
 /** Plans by the ids of their subscriptions. */
 const plans = new Map<string, Promise<PublicPlan>>();
 
-/** Reads a plan as its subscriber, who sees it while its merchant is suspended too. */
+/** Reads a plan as its subscriber, who can also read it while its merchant is suspended. */
 function planOf({ client }: Session, { id: subscriptionId }: Subscription): Promise<PublicPlan> {
   let plan = plans.get(subscriptionId);
   if (plan === undefined) {
@@ -223,15 +223,15 @@ const needsApproval = (standing: Standing | undefined): standing is Standing =>
   standing?.onChain === 'live' && standing.approval === 'missing' && !standing.frozen;
 
 /**
- * Returns undefined if the account on chain now belongs to a newer subscription. The card of the
- * newer subscription then shows the actions for the account. Otherwise returns `standing`.
+ * Returns `standing`, or undefined if the account on chain now belongs to a newer subscription.
+ * Then the card of the newer subscription shows the actions for the account.
  */
 const ownStanding = (standing: Standing | undefined, { id }: Subscription) =>
   (standing?.subscriptionId ?? id) === id ? standing : undefined;
 
 /**
  * Whether the user can subscribe again with the same account: the service no longer collects
- * payments from the account, and the account is live on chain, or cancelled but not at its end. The
+ * payments from the account, and the account is live on chain or cancelled but not expired. The
  * user subscribes again on the plan's page, which shows the costs.
  */
 const canSubscribeAgain = (standing: Standing | undefined, { status, replacedBy }: Subscription) =>

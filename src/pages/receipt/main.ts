@@ -1,5 +1,5 @@
-// The only script of a receipt. It shows the print button. It also adds the reader's time to each
-// time in UTC, but only on the screen: a printed receipt has only the times in UTC.
+// The only script of a receipt. It shows the print button, and adds the reader's time to each UTC
+// time on the screen. A printed receipt has only the UTC times.
 const button = document.querySelector<HTMLButtonElement>('#print');
 if (button !== null) {
   button.hidden = false;

@@ -56,7 +56,7 @@ export const declined = (cause?: unknown): Error =>
 
 /** The error code of EIP-1193 for a request that the user refused. */
 const REFUSED = 4001;
-/** Matches the message of a wallet that says only that the user declined, but not why. */
+/** Matches a wallet's message that says only that the user declined, without a reason. */
 const USUAL = /^(the )?user\b[\w ]*\b(reject|den(y|ied)|declin|cancel)[\w ]*\.?$/i;
 
 /**
@@ -77,8 +77,7 @@ export interface Explanation {
 
 /**
  * Describes an error to a buyer. For an error of the service, the text depends on the error's code
- * and says what the buyer can do. The service refuses a `wallet` that the page names only where no
- * key can sign for it.
+ * and says what the buyer can do. The service refuses a `wallet` only if no key can sign for it.
  */
 export function explain(error: unknown): Explanation {
   if (error instanceof BillingError && error.code !== 'RATE_LIMITED') {

@@ -57,8 +57,8 @@ export const reportLink = (planId?: string): string | undefined =>
 export const contactLink = (about: About): string | undefined => linkTo(read('contact'), about);
 
 /**
- * The data that a link passes on: `mail` for a mailto: link, `page` as query parameters for a web
- * page.
+ * The data that a link passes on: in a mailto: link as `mail`, in a web page's URL as query
+ * parameters (`page`).
  */
 interface About {
   readonly mail: Readonly<Record<string, string>>;

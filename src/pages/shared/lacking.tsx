@@ -10,8 +10,8 @@ import { QrCode } from './qr-code.tsx';
 
 /**
  * Shows how much USDC and SOL a wallet lacks, and the wallet's address for receiving both. Missing
- * USDC is rounded up to the cent: the price of a part of a period changes while the money is sent.
- * `children` stand below the heading.
+ * USDC is rounded up to the cent, because the price of a part of a period changes while the money
+ * is sent. `children` appear below the heading.
  */
 export function Lacking({
   of,

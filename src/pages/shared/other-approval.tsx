@@ -30,8 +30,8 @@ export function OtherApproval({
 }
 
 /**
- * Says that a subscription's payments are not approved, and why: the wallet approved another
- * program, closed its USDC account, or withdrew the approval.
+ * Explains why a subscription's payments are not approved: the wallet approved another program,
+ * closed its USDC account, or withdrew the approval.
  */
 export function NotApproved({ standing }: { standing: Standing }): ReactElement {
   const { replaces, hasUsdcAccount } = standing;

@@ -12,9 +12,12 @@ interface Renewal {
   readonly wallet: string;
   /** Asks the wallet to sign in. */
   readonly renew: () => Promise<void>;
-  /** Ends the session, unless the token is only too old. */
+  /** Ends the session, unless the token is valid and only too old for the request. */
   readonly giveUp: () => void;
-  /** Whether the token is valid, but too old for the request. Giving up then keeps the session. */
+  /**
+   * Whether the token is valid but too old for the request. If the user does not sign in again, the
+   * session then continues.
+   */
   readonly isTooOld: boolean;
 }
 

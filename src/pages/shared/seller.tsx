@@ -18,16 +18,17 @@ export function Mark({ plan, seller }: { plan: PublicPlan; seller: string }): Re
   );
 }
 
-/** Whether the URL has the origin of a website that has named the app. */
+/** Whether the URL has the origin of a website that is proven to belong to the merchant. */
 function isProven({ websiteProven, websiteUrl }: PublicPlan, url: string): boolean {
   const website = websiteProven ? safeUrl(websiteUrl) : undefined;
   return website !== undefined && new URL(website).origin === new URL(url).origin;
 }
 
 /**
- * The app's support, terms and privacy notice. A URL is a link only under the origin of a proven
- * website, and the mail address only if the app has a proven website. Anything else is shown as
- * text, because it is only the merchant's claim. Renders nothing when the app has none of them.
+ * The app's support, terms and privacy notice. A URL becomes a link only if it has the origin of
+ * the proven website, the mail address only if the app has a proven website. Everything else is
+ * shown as text, because it is only the merchant's claim. Renders nothing when the app has none of
+ * them.
  */
 export function SellerLinks({ plan }: { plan: PublicPlan }): ReactElement {
   const { supportEmail, supportUrl, termsUrl, privacyUrl } = plan;

@@ -60,7 +60,7 @@ export interface Session extends Connected {
 const TIMEOUT_MS = 30_000;
 
 /**
- * In the header WWW-Authenticate: the token is valid, but the request asks for a newer sign-in.
+ * Value in the header WWW-Authenticate for a valid token whose sign-in is too old for the request.
  */
 const STEP_UP = 'insufficient_user_authentication';
 
@@ -137,7 +137,7 @@ export async function resumeSession(
 }
 
 /**
- * Signs in with a connected account, in the first way that works, and keeps the token in the tab.
+ * Signs in with a connected account, in the first way that works, and stores the token in the tab.
  * Throws a WalletRefusal or the service's error.
  */
 async function signInAs(connected: Connected, role: Role): Promise<SignedIn> {
@@ -153,8 +153,8 @@ async function signInAs(connected: Connected, role: Role): Promise<SignedIn> {
       return signedIn;
     } catch (error) {
       if (!isOtherWayOpen(error)) throw error;
-      // If no way works, the error of the first way is thrown. The first way is the one that worked
-      // before, or otherwise the best one. Its error helps the user most.
+      // If no way works, the error of the first way is thrown: the way that worked before, or
+      // otherwise the best way. This error helps the user most.
       failure ??= error as Error;
     }
   const obstacle = words.obstacle[obstacleIn(features, role) ?? 'messages'];

@@ -38,8 +38,8 @@ const PAUSE_MS = 1000;
 const UNDECIDED_MS = 100_000;
 
 /**
- * The states that end the polling. `offered` ends the polling, because it means that the service
- * did not store the signed transaction: the offer was too old.
+ * The states that end the polling. `offered` is one of them, because it means that the service did
+ * not store the signed transaction: the offer was too old.
  */
 const ENDS: readonly Progress['state'][] = [
   'final',
@@ -86,7 +86,7 @@ export async function follow(
     const askedAt = Date.now();
     try {
       const next = await persistently(() => read(query));
-      // While too many requests wait, the service answers at once.
+      // While too many requests wait, the service responds at once.
       if (next.state === progress.state && Date.now() - askedAt < PAUSE_MS)
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
       progress = next;

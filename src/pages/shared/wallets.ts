@@ -191,7 +191,8 @@ export function sendsItself(connected: Connected): boolean {
 }
 
 /**
- * Wallets that must pay their network fee, because they change or send the transactions they sign.
+ * Wallets that must pay the network fee themselves, because they change or send the transactions
+ * that they sign.
  */
 const paying = new WeakSet<SolanaWallet>();
 

@@ -39,7 +39,7 @@ interface Party {
 }
 
 /**
- * Connects the wallet and subscribes. Calls `met` with the account before anything is asked of it.
+ * Connects the wallet and subscribes. Calls `met` with the account before the first request to it.
  */
 export async function connectFirst(
   order: Offered,
@@ -129,8 +129,8 @@ async function proceed(
 }
 
 /**
- * Submits a transaction. Records in `departures` until when the transaction can still reach the
- * chain, and, if it subscribes the wallet (`isOpening`), its offer.
+ * Submits a transaction. Records in `departures` until when the transaction can land, and its offer
+ * if it opens or resumes the subscription (`isOpening`).
  */
 function submitNoted(
   session: Session,
@@ -255,7 +255,7 @@ const unseen = (doubt: WalletRefusal | undefined): Problem =>
 
 /**
  * Registers a subscription that is on chain. If no transaction of this page has opened it, or the
- * trial that was shown is used up, the page first asks, with the amount that is charged. If the
+ * shown trial is used up, the page first shows the amount to charge and asks the user. If the
  * registration fails, the subscription is still on chain, so `isUnsure` is true.
  */
 async function registered(session: Session, order: Offered, standing: Standing): Promise<View> {
@@ -277,8 +277,8 @@ async function registered(session: Session, order: Offered, standing: Standing):
 }
 
 /**
- * Reads the standing again and again until `holds` returns true or LANDING_MS have passed. After
- * this time, a transaction that was sent before this call can no longer land. One last read then
+ * Reads the standing repeatedly until `holds` returns true or LANDING_MS have passed. After this
+ * time, a transaction that was sent before this call can no longer land. One last read then
  * follows, so that no such transaction is missed.
  */
 async function untilStanding(

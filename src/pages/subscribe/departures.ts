@@ -17,7 +17,10 @@ export const hasNoEffect = ({ status }: Pick<Submitted, 'status'>): boolean =>
 const isUnsent = (error: unknown): boolean =>
   error instanceof WalletRefusal || error instanceof AlteredTransaction;
 
-/** The wallet that a transaction subscribes, and its offer; undefined for a sponsored one. */
+/**
+ * The wallet that a transaction subscribes, and the transaction's offer. The offer is undefined for
+ * a sponsored transaction.
+ */
 interface Opening {
   readonly address: string;
   readonly offerId: string | undefined;
@@ -59,9 +62,8 @@ export class Departures {
 
   /**
    * Runs `send`. `send` calls leave() as soon as its transaction may have been sent. If `send` then
-   * throws an error for which isUnsent() is true, or returns a result for which isOver() is true,
-   * the transaction cannot land any more. Otherwise, the transaction can land until its blockhash
-   * has expired.
+   * throws an error with isUnsent(), or returns a result with isOver(), the transaction can no
+   * longer land. Otherwise it can land until its blockhash has expired.
    */
   async during<T>(
     send: (departure: Pick<Departure, 'leave'>) => Promise<T>,
@@ -92,8 +94,8 @@ export class Departures {
   }
 
   /**
-   * Records that the page has shown a registered subscription: the transactions before have not
-   * opened or resumed an account that is found later.
+   * Records that the page has shown a registered subscription. An account that is found later was
+   * therefore not opened or resumed by earlier transactions of this page.
    */
   registered(): void {
     for (const departure of this.#all) departure.opening = undefined;

@@ -34,8 +34,8 @@ export interface Flow {
 class Superseded extends Error {}
 
 /**
- * Calls `left` when the session ends. The argument is `switched` if the wallet switched accounts,
- * otherwise `offer`. Before there is a session, follows the account `met` in the same way.
+ * Calls `left` when the session ends, with `switched` if the wallet switched accounts, otherwise
+ * with `offer`. Before there is a session, watches the account `met` in the same way.
  */
 function useEnd(
   session: Session | undefined,
@@ -111,7 +111,8 @@ function useShown(order: Order) {
   const note = (view: View) => {
     if (view.at === 'otherTerms' || view.at === 'unregistered') setTerms(view.standing);
     if (view.at === 'unregistered') setAsked(view.standing.subscriptionPda);
-    // Another registration, after the end of this one, names its own amount.
+    // A registration after the end of this subscription has another amount, which must be shown
+    // again.
     if (view.at === 'done' || view.at === 'subscribed') setAsked(undefined);
     if (view.at === 'otherApproval') setReplacing(view.approval.delegate);
   };
@@ -167,8 +168,8 @@ export function useFlow(order: Order): Flow {
     setSession(undefined);
     setMet(undefined);
     // The wallet switched to another account, but the page shows a subscription or waits for a
-    // transaction that was sent. What the page shows is still true, so it stays. A run that waits
-    // for the transaction goes on with the session with which it began.
+    // transaction that was sent. The shown content is still true, so it stays. A run that waits for
+    // the transaction continues with its own session.
     const isSaid = view.at === 'done' || view.at === 'subscribed' || departures.isOpen;
     if (why === 'switched' && isSaid) return;
     stop();

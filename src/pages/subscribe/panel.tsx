@@ -47,7 +47,8 @@ export function Panel({
 }): ReactElement {
   const wallets = useWallets();
   const { view, session } = flow;
-  // Without the summary of a suspended merchant's plan, this is the page's first heading.
+  // Without the summary, which is hidden for a suspended merchant, this is the page's first
+  // heading.
   const Heading = plan.available ? 'h2' : 'h1';
   const screen = useRef<HTMLDivElement>(null);
   const first = useRef(true);
@@ -300,7 +301,7 @@ function Subscribed({
   children: ReactNode;
 }): ReactElement {
   const { onChain, subscriptionId, endsAt } = standing;
-  // A frozen account can neither be approved nor pay: nothing else is said of its approval.
+  // A frozen account can neither approve nor pay, so the page says nothing else about its approval.
   const frozen = standing.frozen && standing.approval !== 'replaced';
   const approval = frozen ? 'none' : standing.approval;
   const text = words.panel;

@@ -19,7 +19,7 @@ export interface Problem {
   cause: Submitted | { error: unknown } | { sends: true };
   /** Whether a transaction may be on chain although the page has not seen it there. */
   isUnsure?: boolean;
-  /** Whether the wallet is subscribed, and was asked to approve again or to resume. */
+  /** Whether the wallet is already subscribed and was asked to approve again or to resume. */
   isSubscribed?: boolean;
 }
 
@@ -40,7 +40,7 @@ export function textOf({ cause, isUnsure = false, isSubscribed = false }: Proble
   const claim = isUnsure ? words.problem.unsure : words.problem.nothingPaid;
   if ('error' in cause) {
     const text = ofError(cause.error, claim);
-    // The title of a refused signature says that the user has not subscribed.
+    // The title for a refused signature says that the user has not subscribed.
     return isSubscribed && text.title === words.problem.sign
       ? { ...text, title: words.problem.other }
       : text;

@@ -32,7 +32,7 @@ export type View =
   | { at: 'short'; standing: Standing; needsSol: boolean; isLate: boolean }
   | { at: 'otherTerms'; standing: Standing }
   | { at: 'otherApproval'; approval: Approval }
-  /** The wallet's account is live, and not registered. No transaction of this page opened it. */
+  /** The wallet's account is live but not registered, and no transaction of this page opened it. */
   | { at: 'unregistered'; standing: Standing }
   | { at: 'closed'; why: Closed }
   /** `unpaid` is the reason why the last payment failed. Set only if that payment is still due. */

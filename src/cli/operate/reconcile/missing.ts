@@ -66,8 +66,8 @@ export async function compareOnChain(
 
 /**
  * Returns the difference of one unrecorded pull. With `repair`, records the pull first. Returns
- * undefined for a pull of another puller from an account that was not registered then: its merchant
- * collects for it without this service.
+ * undefined for a pull of another puller from an account that was not registered then, because its
+ * merchant collects from it without this service.
  */
 async function missing(
   sql: Sql,
@@ -157,7 +157,7 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
   return written.length > 0;
 }
 
-/** Adds to a pull of another puller the fee that its merchant owes. */
+/** Adds the owed fee to a pull of another puller. */
 const withFee = (pull: Pull, feeBps: number): Pull =>
   pull.source === 'foreign' ? { ...pull, feeOwed: split(pull.gross, feeBps).fee } : pull;
 

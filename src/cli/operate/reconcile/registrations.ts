@@ -43,9 +43,8 @@ const NEVER_COLLECTED =
 
 /**
  * Looks for accounts that have no registration in this database. If one of `pulls` is from such an
- * account, registers the account again: a keeper collected from the account, so the account was
- * registered before. Other live accounts of active plans are only listed, because anyone can open
- * an account.
+ * account, the account was registered before, so it is registered again. Other live accounts of
+ * active plans are only listed, because anyone can open an account.
  */
 export async function registerLost(
   parts: Parts,
@@ -80,8 +79,8 @@ export async function registerLost(
 }
 
 /**
- * Whether the payment is from this account: it has the same period boundaries. An earlier account
- * at the address has other boundaries.
+ * Whether the payment is from this account, which is the case if it has the same period boundaries.
+ * An earlier account at the address has other boundaries.
  */
 const isFrom = (account: SubscriptionAccount, { periodStart }: Pull) =>
   periodStart <= account.periodStart &&

@@ -32,8 +32,8 @@ export interface SignUpReader {
 
 /**
  * Registers a landed sign-up whose account is gone, and records its payment. Returns false if it
- * cannot be registered now: its transaction is not readable, the account still exists, or a payment
- * of the subscription that it replaces may still land.
+ * cannot be registered now: (1) its transaction is not readable, (2) the account still exists, or
+ * (3) a payment of the replaced subscription may still land.
  */
 export async function registerSignUp(
   sql: Sql,

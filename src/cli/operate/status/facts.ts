@@ -11,7 +11,7 @@ export interface Limits {
   maxDeliveryDelay: number;
   /** Minimum balance of the keeper wallet in SOL. */
   minSol: number;
-  /** Maximum number of deliveries given up in the last two days. */
+  /** Maximum number of deliveries that finally failed in the last two days. */
   maxFailed: number;
 }
 
@@ -26,8 +26,8 @@ export const kinds = ['serve', 'keeper', 'dispatch'] as const;
 export type Kind = (typeof kinds)[number];
 
 /**
- * The values of --require. A kind of daemon requires that such a daemon runs, a part of the status
- * that the part was checked. `keeper` requires both: a keeper that runs, and a check of its SOL.
+ * The values of --require. A kind of daemon means that such a daemon must run, a part of the status
+ * that the part must be checked. `keeper` means both: a running keeper, and a check of its SOL.
  */
 export const requirements = ['serve', 'keeper', 'dispatch', 'chain', 'secrets'] as const;
 export type Requirement = (typeof requirements)[number];

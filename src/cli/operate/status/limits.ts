@@ -33,7 +33,7 @@ const MAX_KEEPER_FAILURES = 6;
 
 /**
  * Returns a message for each exceeded limit, and for each kind of daemon that does not run although
- * there is work for it or it is in `required`. The list is empty when there is no problem.
+ * it has work or is in `required`. The list is empty when there is no problem.
  */
 export function problemsOf(
   facts: Facts,
@@ -133,8 +133,9 @@ export function uncheckedOf({
 }
 
 /**
- * Returns the problems that running daemons report, and one for each kind of daemon of which none
- * runs, if the last one was killed, there is work for it, or it is in `required`.
+ * Returns the problems that running daemons report. Adds one problem for each kind of daemon
+ * without a running process if (1) the last process was killed, (2) there is work for it, or (3) it
+ * is in `required`.
  */
 function daemonProblems({ daemons, at, work }: Facts, required: readonly Requirement[]): string[] {
   const secondsSince = (time: Date) => Math.floor((at.getTime() - time.getTime()) / 1000);

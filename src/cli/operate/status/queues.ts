@@ -90,8 +90,8 @@ export interface QueueStatus {
       /** The budgets in this command's configuration. Null if no budgets are configured. */
       budgets: Pick<SponsorLimits, 'perDay' | 'leaving' | 'perMerchant' | 'merchantOut'> | null;
       /**
-       * The merchants of which over four fifths of the rent that may be out are out, with the most
-       * rent first.
+       * The merchants that use more than four fifths of their limit of sponsored rent, those with
+       * the most rent first.
        */
       nearLimit: { merchant: string; out: bigint; mayBeOut: bigint }[];
       outByAge: RentOfAge[];

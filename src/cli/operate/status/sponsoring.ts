@@ -73,8 +73,8 @@ function merchantFacts({ merchants, budgets, nearLimit }: Sponsoring): [string, 
 }
 
 /**
- * Returns the line about merchants of which almost as much rent is out as may be out. At the limit
- * their buyers need SOL, until an operator vouches for them.
+ * Returns the line about merchants that are close to their limit of sponsored rent. Above the limit
+ * their buyers need SOL, unless an operator raises the limit by a guarantee.
  */
 function nearFacts([first, ...others]: Sponsoring['nearLimit']): [string, string][] {
   if (first === undefined) return [];

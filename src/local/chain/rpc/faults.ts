@@ -145,8 +145,8 @@ export function reportedHeight({ chain, lagging }: LocalEndpoint, height: number
 }
 
 /**
- * Returns the first fault that applies to a request with these methods, and lowers the fault's
- * remaining count by one. Returns undefined if no fault applies.
+ * Returns the first fault that applies to a request with these methods, and decrements the fault's
+ * remaining count. Returns undefined if no fault applies.
  */
 export function responseFaultFor(
   { chain, lagging }: LocalEndpoint,

@@ -33,8 +33,7 @@ export function Confirm<Result>({
     <Dialog title={title} onClose={onClose}>
       <form
         className="form"
-        // A problem concerns the input that was sent, so the message is removed when the input
-        // changes.
+        // A problem refers to the sent input, so the message is removed when the input changes.
         onInput={() => setProblem(undefined)}
         onSubmit={(event) => {
           event.preventDefault();

@@ -134,7 +134,7 @@ function Form({
   context: AppContext;
   payment: Transaction;
   left: bigint;
-  /** Sum of the refunds that are not final, with the offer that this dialog got. */
+  /** Sum of the refunds that are not final, including the offer that this dialog got. */
   pending: bigint;
   onSent: (sent: Sent) => void;
   onClose: () => void;

@@ -19,7 +19,7 @@ export function refundable(
   return left > 0n ? left : 0n;
 }
 
-/** The sum of refunds that were asked for and are not final, in base units. */
+/** The sum of requested refunds that are not final, in base units. */
 export function pendingRefunds(refunds: readonly Pick<Refund, 'status' | 'amount'>[]): bigint {
   return refunds
     .filter(({ status }) => status === 'pending')

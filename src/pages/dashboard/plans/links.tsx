@@ -13,7 +13,7 @@ import { NewLink } from './new-link.tsx';
 
 type CheckoutSession = components['schemas']['CheckoutSession'];
 
-/** Lists the checkout sessions. With the link of a session, one customer can subscribe once. */
+/** Lists the checkout sessions. One customer can subscribe once with the link of a session. */
 export function Links({ context }: { context: AppContext }): ReactElement {
   const { session, app } = context;
   const open = useCallback(
