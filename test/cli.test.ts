@@ -253,7 +253,7 @@ void t.test('reconcile reports all missing settings at once', async (t) => {
     t.match(stderr, new RegExp(`${name}.* is required`));
 });
 
-void t.test('a missing --env-file gives exit code 2 and one line of billing', async (t) => {
+void t.test('a missing --env-file ends with exit code 2 and one error line', async (t) => {
   const program = fileURLToPath(new URL('../bin/billing.js', import.meta.url));
   const env = { PATH: `${dirname(process.execPath)}:${process.env.PATH ?? ''}` };
   for (const [command = '', ...args] of [

@@ -34,7 +34,7 @@ void t.test(
 );
 
 void t.test(
-  'a written environment file has the same values in a shell, which executes nothing of it',
+  'a shell reads the same values from a written environment file and executes nothing in it',
   (t) => {
     const dir = t.testdir();
     const file = join(dir, 'env');

@@ -7,7 +7,7 @@ import { kept, promisingNothing } from './service-description.ts';
 
 const folder = new URL('.', import.meta.url);
 
-void t.test('each promise has exactly one test', async (t) => {
+void t.test('each promise of docs/contract.md has exactly one test', async (t) => {
   const files = (await readdir(folder)).filter((name) => name.endsWith('.test.ts'));
   const source = (
     await Promise.all(files.map((name) => readFile(new URL(name, folder), 'utf8')))

@@ -83,7 +83,7 @@ void t.test(
   },
 );
 
-void t.test('the share of a process that died on this machine is free at once', async (t) => {
+void t.test('the rate share of a process that died on this machine is free at once', async (t) => {
   const { sql } = await testDatabase(t);
   const first = await join(t, sql);
   const [row] = await sql<{ place: string | null }[]>`select place from rate_leases`;
@@ -107,7 +107,7 @@ void t.test('the share of a process that died on this machine is free at once', 
 });
 
 void t.test(
-  'a reduced share is given to others only after its holder has reported it',
+  'a reduced rate share is given to others only after its holder has reported the reduction',
   async (t) => {
     const { sql } = await testDatabase(t);
     const [one, other] = [

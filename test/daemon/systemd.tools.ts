@@ -63,7 +63,7 @@ const unheard = (reason: string) => {
 };
 
 void t.test(
-  'readiness is reported to systemd once, when it is true; before and after it the status names the missing part',
+  'READY is reported to systemd once; while a part is missing, the status names it',
   async (t) => {
     const python = await tool('python3');
     await needTools('systemd-notify');
@@ -91,7 +91,7 @@ void t.test(
 );
 
 void t.test(
-  'a readiness check that throws is reported as the status, one that hangs stops WATCHDOG=1',
+  'the error of a readiness check becomes the systemd status; a check that hangs stops WATCHDOG=1',
   async (t) => {
     const python = await tool('python3');
     await needTools('systemd-notify');

@@ -75,7 +75,7 @@ void t.test('an address has at most one open attempt, for any period', async (t)
   await t.resolves(attempt('two'));
 });
 
-void t.test('an account has one live registration, and another only after it ended', async (t) => {
+void t.test('an account has at most one live registration', async (t) => {
   const { sql } = await testDatabase(t);
   const { id, appId, planId } = await subscribed(sql);
   const again = () => sql`

@@ -19,7 +19,7 @@ import { until } from '../fixtures/webhooks.ts';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const daemons = ['serve', 'keeper', 'dispatch'];
 
-void t.test('the section "Run it for real" of the README works', async (t) => {
+void t.test(`the commands in the README's section "Run it for real" work`, async (t) => {
   await needTools('bash', 'curl', 'createdb');
   const blocks = (await blocksOf('../README.md'))
     .filter(({ language }) => language === 'sh')

@@ -84,26 +84,29 @@ void t.test(
   },
 );
 
-void t.test('a loopback PUBLIC_URL allows all names of the machine, at its port', async (t) => {
-  const role = async (publicUrl: string, origin: string) => {
-    const api = await testApi(t, { publicUrl });
-    const { message } = await asked(api, generateKeypair().address, origin);
-    return [inputOf(message).domain, /as a (\w+)/.exec(message)?.[1]];
-  };
-  const own = 'http://127.0.0.1:3000';
-  for (const host of ['127.0.0.1:3000', 'localhost:3000', '[::1]:3000'])
-    t.same(await role(own, `http://${host}`), [host, 'merchant']);
-  t.same(await role('http://localhost:3000', own), ['127.0.0.1:3000', 'merchant']);
-  for (const other of [
-    'http://localhost:3001',
-    'http://localhost',
-    'https://localhost:3000',
-    'http://127.0.0.2:3000',
-    'http://localhost.test:3000',
-  ])
-    t.same(await role(own, other), ['127.0.0.1:3000', 'subscriber'], other);
-  t.same(await role(publicUrl, 'https://localhost:8443'), ['billing.test:8443', 'subscriber']);
-});
+void t.test(
+  'with a loopback PUBLIC_URL, sign-in works from all names of the machine, at the same port',
+  async (t) => {
+    const role = async (publicUrl: string, origin: string) => {
+      const api = await testApi(t, { publicUrl });
+      const { message } = await asked(api, generateKeypair().address, origin);
+      return [inputOf(message).domain, /as a (\w+)/.exec(message)?.[1]];
+    };
+    const own = 'http://127.0.0.1:3000';
+    for (const host of ['127.0.0.1:3000', 'localhost:3000', '[::1]:3000'])
+      t.same(await role(own, `http://${host}`), [host, 'merchant']);
+    t.same(await role('http://localhost:3000', own), ['127.0.0.1:3000', 'merchant']);
+    for (const other of [
+      'http://localhost:3001',
+      'http://localhost',
+      'https://localhost:3000',
+      'http://127.0.0.2:3000',
+      'http://localhost.test:3000',
+    ])
+      t.same(await role(own, other), ['127.0.0.1:3000', 'subscriber'], other);
+    t.same(await role(publicUrl, 'https://localhost:8443'), ['billing.test:8443', 'subscriber']);
+  },
+);
 
 void t.test(
   'merchants can sign in only on pages of the service and of DASHBOARD_ORIGINS',

@@ -206,7 +206,7 @@ void t.test(
 );
 
 void t.test(
-  'at the limit the token account of a past-due wallet replaces another one',
+  'at the limit of followed accounts, the token account of a past-due wallet replaces another account',
   async (t) => {
     const { stage, subscriptions, changes, following } = await followed(t, { most: 1, count: 2 });
     await following(1);

@@ -84,7 +84,7 @@ void t.test("the image's content is under 250 MB, without dev dependencies", asy
 });
 
 void t.test(
-  'the image runs as a user other than root, who can read but not change it',
+  'the image runs as a non-root user who can read but not change its files',
   async (t) => {
     const user = final?.steps.findLast(({ instruction }) => instruction === 'USER')?.text;
     t.ok(user !== undefined && user !== 'root' && user !== '0');

@@ -379,13 +379,16 @@ void t.test('the subscribe page adapts to a returning wallet', async (t) => {
     await one.sees('This link leads nowhere');
   });
 
-  await t.test('the merchant’s own wallet is told to use another', async (t) => {
-    const one = await scene(stage);
-    await one.wallet.switchAccount(one.page, stage.merchant.keypairOnChain);
-    await one.press();
-    await one.sees('This is the merchant’s own wallet');
-    await look(t, one, 'own-wallet');
-  });
+  await t.test(
+    "the page tells the merchant's own wallet that another wallet must subscribe",
+    async (t) => {
+      const one = await scene(stage);
+      await one.wallet.switchAccount(one.page, stage.merchant.keypairOnChain);
+      await one.press();
+      await one.sees('This is the merchant’s own wallet');
+      await look(t, one, 'own-wallet');
+    },
+  );
 
   await t.test('a wallet subscribes by keyboard alone', async (t) => {
     const one = await scene(stage);

@@ -100,7 +100,7 @@ void t.test(
 );
 
 void t.test(
-  'an end within a period cuts it short: the event names the end of the plan',
+  "a plan's end within a period cuts the period short, and the event has the plan's end",
   async (t) => {
     const end = 2n * PERIOD + 100n;
     const scene = setScene({ endTs: START + end });
@@ -147,7 +147,7 @@ void t.test(
 );
 
 void t.test(
-  'periods of one hour and of a year are computed, thousands of them at once',
+  'period boundaries are right for periods of an hour and a year, even after thousands of periods',
   async (t) => {
     for (const hours of [1n, 8760n]) {
       const scene = setScene({ periodHours: hours });
@@ -159,7 +159,7 @@ void t.test(
 );
 
 void t.test(
-  'the cancellation ends with the running period, whether or not anything was pulled in it',
+  'a cancellation takes effect at the end of the running period, even if nothing was pulled in it',
   async (t) => {
     for (const [at, end] of [
       [0n, PERIOD],
@@ -182,7 +182,7 @@ void t.test(
   },
 );
 
-void t.test('the cancellation is capped one second past the end of the plan', async (t) => {
+void t.test("a cancellation takes effect at most one second after the plan's end", async (t) => {
   const end = PERIOD + 100n;
   for (const [at, expected] of [
     [PERIOD - 1n, PERIOD],

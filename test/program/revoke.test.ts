@@ -60,7 +60,7 @@ void t.test(
 );
 
 void t.test(
-  'a subscriber cannot close a subscription because its plan ended: it must be cancelled first',
+  'a subscriber must cancel before closing a subscription, even if its plan has ended',
   async (t) => {
     const scene = setScene({ endTs: START + PERIOD });
     const { subscriber, plan } = scene;

@@ -57,7 +57,7 @@ void t.test(
 );
 
 void t.test(
-  'an owner’s pull in a credited period is recorded as a further payment of its registration',
+  'a pull by the plan’s owner in a credited period is recorded as a further payment of its registration',
   async (t) => {
     const { stage, plans, buyer, change, resume } = await startPlanChanges(t, [100, 40, 300]);
     const [, a, b] = plans as [Plan, Plan, Plan];

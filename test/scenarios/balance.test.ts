@@ -39,7 +39,7 @@ function walletWith(lamports: bigint) {
 }
 
 void t.test(
-  'nothing is signed before the balance is known, nor with less than the cost of a batch',
+  "nothing is signed before the keeper's SOL balance is known or while it is below the cost of a batch",
   async (t) => {
     const { wallet, funds } = walletWith(4_999_999n);
     t.match(funds.shortage(), /not been read yet/);

@@ -261,7 +261,7 @@ void t.test(
 );
 
 void t.test(
-  'after a reinstated forced end a new registration is not charged for the paid period again',
+  'after a reinstated forced cancellation a new registration is not charged for the paid period again',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: AMOUNT, periodHours: HOURS });

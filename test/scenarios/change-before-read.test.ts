@@ -92,7 +92,7 @@ void t.test(
 );
 
 void t.test(
-  'after two forced ends before a read, a change of plan still credits the paid time',
+  'after two forced cancellations before a read, a change of plan still credits the paid time',
   async (t) => {
     const { stage, buyer, plans, second, relay, forceAndReinstate, register, ...scene } =
       await registeredUnread(t);

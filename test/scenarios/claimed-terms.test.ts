@@ -81,7 +81,7 @@ void t.test(
   },
 );
 
-void t.test('of two concurrent claims with a trial only one gets the trial', async (t) => {
+void t.test('of two concurrent registrations with a trial only one gets the trial', async (t) => {
   const { stage, plan, merchant } = await start(t);
   const other = await stage.plan({ amount: 9_000_000n, merchant: plan.merchant });
   await stage.sql`update plans set app_id = ${plan.appId} where id = ${other.id}`;

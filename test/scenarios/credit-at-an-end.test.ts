@@ -18,58 +18,61 @@ async function changed(t: Test, when: 'now' | 'period_end', price = 10) {
   return { ...scene, keeper, large, first, second: await scene.change(first, small, when) };
 }
 
-void t.test('after two forced ends the credit and the time that it paid remain', async (t) => {
-  const { stage, buyer, large, second, act, read, register, change, first } = await changed(
-    t,
-    'now',
-  );
-  const { credit, paidThrough } = await read(second);
-  t.ok(credit > 80_000_000n, 'the change leaves a credit');
-  const before = await stage.balance(buyer.wallet);
-  let last = second;
-  for (const turn of ['once', 'twice']) {
-    t.equal((await act(last.id, 'cancel', { mode: 'force' })).status, 200);
-    t.equal((await act(last.id, 'reinstate')).status, 200);
-    stage.passHours(24);
-    const standing = await buyer.get(`plans/${last.plan.id}/standing`);
-    t.match(
-      standing.body.data,
-      { usdcNeeded: '0', schedule: [{ amount: '0', creditSpent: String(SMALL) }] },
-      'the page of the plan shows that nothing is paid',
+void t.test(
+  'after two forced cancellations the credit and the time that it paid remain',
+  async (t) => {
+    const { stage, buyer, large, second, act, read, register, change, first } = await changed(
+      t,
+      'now',
     );
-    const { status, body } = await register(last);
-    t.equal(status, 201, turn);
-    t.match(body.data, { credit: String(credit), paidThrough: paidThrough?.toISOString() });
+    const { credit, paidThrough } = await read(second);
+    t.ok(credit > 80_000_000n, 'the change leaves a credit');
+    const before = await stage.balance(buyer.wallet);
+    let last = second;
+    for (const turn of ['once', 'twice']) {
+      t.equal((await act(last.id, 'cancel', { mode: 'force' })).status, 200);
+      t.equal((await act(last.id, 'reinstate')).status, 200);
+      stage.passHours(24);
+      const standing = await buyer.get(`plans/${last.plan.id}/standing`);
+      t.match(
+        standing.body.data,
+        { usdcNeeded: '0', schedule: [{ amount: '0', creditSpent: String(SMALL) }] },
+        'the page of the plan shows that nothing is paid',
+      );
+      const { status, body } = await register(last);
+      t.equal(status, 201, turn);
+      t.match(body.data, { credit: String(credit), paidThrough: paidThrough?.toISOString() });
+      await stage.quiet();
+      const next = { ...last, id: body.data.id };
+      t.match(await read(last), { status: 'cancelled', credit: 0n }, 'the ended one keeps nothing');
+      t.match(await read(next), { status: 'active', credit, paidThrough });
+      const [created] = await stage.events(next);
+      t.match(created, { type: 'subscription_created', data: { credit: String(credit) } });
+      last = next;
+    }
+    t.equal(await stage.balance(buyer.wallet), before, 'nothing is charged again');
+    t.same(await stage.payments(last), [], 'and no payment is booked again');
+    t.same(await listCreditFaults(stage.sql), []);
+
+    stage.passHours(HOURS - 24);
     await stage.quiet();
-    const next = { ...last, id: body.data.id };
-    t.match(await read(last), { status: 'cancelled', credit: 0n }, 'the ended one keeps nothing');
-    t.match(await read(next), { status: 'active', credit, paidThrough });
-    const [created] = await stage.events(next);
-    t.match(created, { type: 'subscription_created', data: { credit: String(credit) } });
-    last = next;
-  }
-  t.equal(await stage.balance(buyer.wallet), before, 'nothing is charged again');
-  t.same(await stage.payments(last), [], 'and no payment is booked again');
-  t.same(await listCreditFaults(stage.sql), []);
+    t.match(
+      await stage.payments(last),
+      [{ source: 'credit', creditSpent: SMALL }],
+      'the next period',
+    );
 
-  stage.passHours(HOURS - 24);
-  await stage.quiet();
-  t.match(
-    await stage.payments(last),
-    [{ source: 'credit', creditSpent: SMALL }],
-    'the next period',
-  );
-
-  // Time that the credit paid for becomes credit again in a change of plan.
-  const back = await change(last, large);
-  const [{ worth }] = await stage.sql<[{ worth: bigint }]>`
+    // Time that the credit paid for becomes credit again in a change of plan.
+    const back = await change(last, large);
+    const [{ worth }] = await stage.sql<[{ worth: bigint }]>`
     select sum(amount_credited)::int8 as worth from payments p
     join subscriptions s on s.id = p.subscription_id where s.subscription_pda = ${last.pda}`;
-  const [paid] = await stage.payments(back);
-  t.equal(LARGE - paid!.amountGross, credit - SMALL + worth, 'credit left and unused part');
-  t.same(await listCreditFaults(stage.sql), []);
-  t.equal((await stage.payments(first)).length, 1);
-});
+    const [paid] = await stage.payments(back);
+    t.equal(LARGE - paid!.amountGross, credit - SMALL + worth, 'credit left and unused part');
+    t.same(await listCreditFaults(stage.sql), []);
+    t.equal((await stage.payments(first)).length, 1);
+  },
+);
 
 void t.test(
   'after any other end, a new registration of the account gets the credit back',
@@ -93,7 +96,7 @@ void t.test(
   },
 );
 
-void t.test('a deferred start remains deferred after a forced end', async (t) => {
+void t.test('a deferred start remains deferred after a forced cancellation', async (t) => {
   const { stage, buyer, first, second, act, read, register } = await changed(t, 'period_end');
   const { startsAt } = await read(second);
   t.ok(startsAt !== null);
@@ -136,7 +139,7 @@ void t.test(
 );
 
 void t.test(
-  'after a change back and a forced end before a read, the credit pays the rest of the period',
+  'after a change back and a forced cancellation before a read, the credit pays the rest of the period',
   async (t) => {
     const { stage, keeper, buyer, large, first, second, ask, ...scene } = await changed(
       t,

@@ -285,7 +285,7 @@ void t.test('two dispatchers on one queue send each delivery once', besides, asy
 });
 
 void t.test(
-  'a dispatcher that starts next to a busy one takes a share of the work at once',
+  'a dispatcher that starts beside a busy dispatcher takes a share of the work at once',
   besides,
   async (t) => {
     const { sql, url } = await testDatabase(t);

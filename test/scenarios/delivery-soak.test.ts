@@ -162,7 +162,7 @@ async function queueing(
 }
 
 void t.test(
-  'no delivery is lost to SIGKILL, and one is only sent again for a known reason',
+  'under SIGKILLs no delivery is lost, and each repeated delivery has a known reason',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     let turn = 0;

@@ -8,7 +8,7 @@ import { startPlanChanges } from '../fixtures/plan-changes.ts';
 const DAY = 86_400;
 
 void t.test(
-  'a past-due subscription that expires before its change lands gives its credit to the new one',
+  'if a past-due subscription expires before its change of plan lands, the new one gets its credit',
   async (t) => {
     const { stage, plans, buyer, change, ask, registered, read, newest } = await startPlanChanges(
       t,
@@ -84,7 +84,7 @@ void t.test(
 );
 
 void t.test(
-  'a forced end and a new registration before the change lands leave its price as shown',
+  'a forced cancellation and a new registration before the change lands leave its price as shown',
   async (t) => {
     const { stage, plans, buyer, ask, forceAndReinstate, register, registered, read, newest } =
       await startPlanChanges(t, [5, 25]);

@@ -93,7 +93,7 @@ void t.test(
   },
 );
 
-void t.test('a send that times out although it landed is paid once', async (t) => {
+void t.test('a payment whose send times out although it landed is paid once', async (t) => {
   const { stage, subscription } = await due(t, { blockMs: 0 });
   const parts = stage.parts({
     async sendTransaction(bytes) {

@@ -104,19 +104,22 @@ void t.test(
   },
 );
 
-void t.test('a forced end does not wait for a change whose blockhash has expired', async (t) => {
-  const { stage, large, buyer, force } = await scene(t);
-  await hands(buyer, await asks(buyer, large));
-  stage.net.mineBlocks(LIFETIME);
-  t.equal((await force()).status, 200, 'its blockhash is dead');
-  const { sponsor } = stage.sponsor();
-  await sponsor.turn(true);
-  t.match(await stage.sql`select state from sponsorships where replaces is not null`, [
-    { state: 'refused' },
-  ]);
-});
+void t.test(
+  'a forced cancellation does not wait for a change whose blockhash has expired',
+  async (t) => {
+    const { stage, large, buyer, force } = await scene(t);
+    await hands(buyer, await asks(buyer, large));
+    stage.net.mineBlocks(LIFETIME);
+    t.equal((await force()).status, 200, 'its blockhash is dead');
+    const { sponsor } = stage.sponsor();
+    await sponsor.turn(true);
+    t.match(await stage.sql`select state from sponsorships where replaces is not null`, [
+      { state: 'refused' },
+    ]);
+  },
+);
 
-void t.test('a forced end waits until a relayed change can no longer land', async (t) => {
+void t.test('a forced cancellation waits until a relayed change can no longer land', async (t) => {
   const { stage, buyer, force, offered, read } = await scene(t);
   const offer = await offered();
   const send = () => relayed(buyer, offer);
@@ -164,7 +167,7 @@ void t.test(
 );
 
 void t.test(
-  'a forced end waits for the blockhash, not for the clock, while the chain stands still',
+  'a forced cancellation waits for the blockhash, not for the clock, while the chain stands still',
   async (t) => {
     const { stage, buyer, force, offered } = await scene(t);
     const offer = await offered();
@@ -197,7 +200,7 @@ void t.test('the relay refuses a change of a subscription that was ended by forc
 
 for (const refund of [0n, 2_000_000n])
   void t.test(
-    `a forced end after the wallet sent its change keeps the unused credit, refunded ${refund}`,
+    `a forced cancellation after the wallet sent its change keeps the unused credit, refunded ${refund}`,
     async (t) => {
       const { stage, buyer, force, offered, register, read, payment, merchant } = await scene(t);
       // The chain's clock is far from the database's.
@@ -242,7 +245,7 @@ for (const refund of [0n, 2_000_000n])
   );
 
 void t.test(
-  'a change that was offered before a forced end and lands after it is credited as shown',
+  'a change that was offered before a forced cancellation and lands after it is credited as shown',
   async (t) => {
     const { stage, buyer, force, offered, register, read, payment } = await scene(t);
     stage.passHours(240);

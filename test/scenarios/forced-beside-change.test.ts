@@ -42,7 +42,7 @@ void t.test(
 );
 
 void t.test(
-  'a forced end of a replaced subscription waits for a change back that the relay took',
+  'a forced cancellation of a replaced subscription waits for a change back that the relay took',
   async (t) => {
     const { stage, buyer, offer, first, second, relay, force, read, newest, large } =
       await offeredBack(t);

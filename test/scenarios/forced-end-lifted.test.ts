@@ -7,7 +7,7 @@ import { startApiStage } from '../fixtures/api-stage.ts';
 import { merchantOf, post } from '../fixtures/shown-terms.ts';
 
 void t.test(
-  'a link that was created while the forced end waits for a lock does not lift the end',
+  'a link that was created while the forced cancellation waits for a lock does not lift the end',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
@@ -39,7 +39,7 @@ void t.test(
 );
 
 void t.test(
-  'a link for an id that the wallet has set itself does not lift its forced end',
+  'a link for an id that the wallet has set itself does not lift its forced cancellation',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });

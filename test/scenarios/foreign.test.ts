@@ -64,7 +64,7 @@ const OURS = { source: 'keeper', platformFee: AMOUNT / 100n };
 const THEIRS = { source: 'foreign', platformFee: 0n };
 
 void t.test(
-  'an owner’s pull and the keeper’s payment that lands a period later are both recorded',
+  'a pull by the plan’s owner and the keeper’s payment that lands a period later are both recorded',
   async (t) => {
     const { stage, subscription } = await due(t, { blockMs: 0 });
     // The keeper has read, signed and sent; the payment is not on chain yet.
@@ -79,7 +79,7 @@ void t.test(
   },
 );
 
-void t.test('an owner’s pull before a forced cancellation is recorded', async (t) => {
+void t.test('a pull by the plan’s owner before a forced cancellation is recorded', async (t) => {
   const { stage, subscription } = await paidAndLeft(t);
   await ownerPulls(stage, subscription);
   await stage.sql.begin((tx) => forceCancel(tx, { id: subscription.id, status: 'active' }));
@@ -100,7 +100,7 @@ void t.test('an owner’s pull before a forced cancellation is recorded', async 
 });
 
 void t.test(
-  'an owner’s pull before the subscriber closed the account is recorded before the end',
+  'a pull by the plan’s owner before the subscriber closed the account is recorded before the end',
   async (t) => {
     const { stage, subscription } = await paidAndLeft(t);
     const { wallet } = subscription;
@@ -154,7 +154,7 @@ async function openAnew(stage: Stage, subscription: Subscription): Promise<Subsc
 
 for (const isForced of [false, true])
   void t.test(
-    `an owner’s pull before an account was ${isForced ? 'force-cancelled, ' : ''}closed and reopened is recorded for its own registration`,
+    `a pull by the plan’s owner before an account was ${isForced ? 'force-cancelled, ' : ''}closed and reopened is recorded for its own registration`,
     async (t) => {
       const { stage, subscription: old } = await paidAndLeft(t);
       const { initId, periodStart } = (await stage.onChain(old))!;

@@ -128,24 +128,27 @@ void t.test('a wallet registers with the terms of a checkout that has expired si
   }
 });
 
-void t.test('an expired checkout is refused to a wallet that did not land its offer', async (t) => {
-  const stage = await startApiStage(t);
-  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
-  const merchant = await merchantOf(stage, plan);
-  const session = await merchant.session({ discount: { percentOff: 50 } });
-  const [buyer, other] = [await stage.buyer(plan), await stage.buyer(plan)];
-  await offerOf(buyer, { checkoutSessionId: session.id });
-  await passDay(stage);
-  for (const one of [buyer, other]) {
-    const pda = await stage.open(plan, one.keypair);
-    t.equal((await post(one, pda, { checkoutSessionId: session.id })).status, 409);
-    t.equal((await post(one, pda)).status, 201);
-    t.match(await rowsOf(stage, one), [{ discountPercent: null }], 'nor by an unsigned offer');
-  }
-});
+void t.test(
+  'a wallet whose offer did not land cannot register with the terms of an expired checkout',
+  async (t) => {
+    const stage = await startApiStage(t);
+    const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+    const merchant = await merchantOf(stage, plan);
+    const session = await merchant.session({ discount: { percentOff: 50 } });
+    const [buyer, other] = [await stage.buyer(plan), await stage.buyer(plan)];
+    await offerOf(buyer, { checkoutSessionId: session.id });
+    await passDay(stage);
+    for (const one of [buyer, other]) {
+      const pda = await stage.open(plan, one.keypair);
+      t.equal((await post(one, pda, { checkoutSessionId: session.id })).status, 409);
+      t.equal((await post(one, pda)).status, 201);
+      t.match(await rowsOf(stage, one), [{ discountPercent: null }], 'nor by an unsigned offer');
+    }
+  },
+);
 
 void t.test(
-  'a checkout for an account that was registered before gives the new registration its terms',
+  'an account that is registered again from a new checkout gets the terms of the new checkout',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: 5_000_000n, periodHours: 24 });

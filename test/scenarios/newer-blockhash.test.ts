@@ -60,7 +60,7 @@ async function scene(t: Test, fault: object = { kind: 'hold', blocks: 3, count: 
 }
 
 void t.test(
-  'a forced end waits for a change with a blockhash that some endpoints do not know yet',
+  'a forced cancellation waits for a change with a blockhash that some endpoints do not know yet',
   async (t) => {
     const { stage, merchant, bought, relay, isTaken } = await scene(t);
     const sent = relay();

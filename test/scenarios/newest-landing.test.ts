@@ -74,7 +74,7 @@ void t.test(
 
 for (const isNamed of [true, false])
   void t.test(
-    `the newest landing decides with another blockhash too, its offer named ${isNamed}`,
+    `the newest landing decides even with another blockhash, its offer named by the wallet: ${isNamed}`,
     async (t) => {
       const { buyer, half, isCharged } = await scene(t, { isChanged: true });
       const { subscriptionPda, offerId } = half;

@@ -32,7 +32,7 @@ async function expand(sql: Sql, minRelease: string | null): Promise<void> {
 }
 
 void t.test(
-  'this release runs on the schema of the next release, if that schema allows it',
+  "this release runs on the next release's schema if that schema allows this release",
   async (t) => {
     const stage = await startStage(t);
     const { sql } = stage;

@@ -107,7 +107,7 @@ async function reopened(stage: Stage, plan: Plan, { id, wallet, pda }: Subscript
 }
 
 void t.test(
-  'an earlier registration’s attempt that lands in the new account pays its period once',
+  'an attempt of an earlier registration that lands in the new account pays the period once',
   async (t) => {
     const { stage, plan, subscription: one } = await due(t, { blockMs: 400 });
     await discount(stage);
@@ -147,7 +147,7 @@ void t.test(
 );
 
 void t.test(
-  'a new registration is collected once the earlier one’s attempt, which never lands, has expired',
+  'a new registration is collected after the open attempt of the earlier registration has expired',
   async (t) => {
     const { stage, plan, subscription: one } = await due(t, { blockMs: 400 });
     await discount(stage);
@@ -470,7 +470,7 @@ void t.test(
 );
 
 void t.test(
-  'an attempt that the history lists has landed, although its transaction shows no pull',
+  'an attempt that the history lists counts as landed, even if its transaction shows no pull',
   async (t) => {
     const { stage, subscription, flying, attempt, history, ...parts } = await unlisted(t);
     await parts.landedBefore();

@@ -74,7 +74,7 @@ const OURS = { source: 'keeper', further: false, feeOwed: 0n };
 const THEIRS = { source: 'foreign', amountGross: PART, feeOwed: PART / 100n };
 
 void t.test(
-  'owner’s pulls after the end are each recorded once, by the streams or the sweep',
+  'pulls by the plan’s owner after the end are each recorded once, by the streams or the sweep',
   async (t) => {
     const stage = await startStage(t);
     let keeper = await stage.startKeeper();
@@ -83,7 +83,7 @@ void t.test(
     t.equal((await restOf(stage, subscription)).pullable, true);
     const before = await typesOf(stage, subscription);
 
-    await t.test('an owner’s pull after the end pays an unpaid period', async (t) => {
+    await t.test('a pull by the plan’s owner after the end pays an unpaid period', async (t) => {
       await keeper.stop();
       stage.net.passSeconds(PERIOD + 5);
       keeper = await stage.startKeeper();
@@ -111,15 +111,18 @@ void t.test(
         ]);
       },
     );
-    await t.test('an owner’s pull in a later period after the end is recorded', async (t) => {
-      stage.net.passSeconds(2 * PERIOD);
-      await ownerPulls(stage, subscription);
-      await stage.until(
-        'the pull is recorded',
-        async () => (await stage.payments(subscription)).length === 4,
-      );
-      t.match((await paidOf(stage, subscription)).at(-1), { ...THEIRS, further: false });
-    });
+    await t.test(
+      'a pull by the plan’s owner in a later period after the end is recorded',
+      async (t) => {
+        stage.net.passSeconds(2 * PERIOD);
+        await ownerPulls(stage, subscription);
+        await stage.until(
+          'the pull is recorded',
+          async () => (await stage.payments(subscription)).length === 4,
+        );
+        t.match((await paidOf(stage, subscription)).at(-1), { ...THEIRS, further: false });
+      },
+    );
     t.same(await typesOf(stage, subscription), before, 'no event');
     const rest = await restOf(stage, subscription);
     t.same(rest.paidThrough, paidThrough, 'no access');

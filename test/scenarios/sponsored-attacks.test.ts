@@ -234,7 +234,7 @@ void t.test(
 );
 
 void t.test(
-  'a wallet that is emptied before its sign-up lands costs one fee an hour',
+  'a wallet that is emptied before its sponsored sign-up lands costs the sponsor one fee an hour',
   async (t) => {
     const { stage, plan, lamports, before } = await scene(t);
     const wallet = stage.poor();
@@ -352,7 +352,7 @@ void t.test('a merchant that subscribes to itself reaches its limit of open rent
 });
 
 void t.test(
-  'of two sessions of one customer the first signed one reserves the customer',
+  'of two sessions of one customer, the session that is signed first reserves the customer',
   async (t) => {
     const { stage, plan } = await scene(t);
     const sessions = await stage.sql<{ id: string }[]>`
@@ -422,7 +422,7 @@ void t.test('nothing is sponsored without a payment or while sponsoring is off',
 });
 
 void t.test(
-  'after a sponsored account was closed and opened again only one rent is open',
+  'after a sponsored account is closed and opened again, the rent of only one account is open',
   async (t) => {
     const { stage, plan, lamports, before } = await scene(t);
     const wallet = stage.poor(20_000_000n);

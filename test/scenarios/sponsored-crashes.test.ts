@@ -84,7 +84,7 @@ void t.test('when a keeper dies after the send of a sign-up, another one settles
   t.same(await books(stage), once);
 });
 
-void t.test('two keepers that take the same sign-up record it once', async (t) => {
+void t.test('if two keepers track the same sponsored sign-up, it is recorded once', async (t) => {
   const { stage, offer } = await scene(t);
   const [one, two] = [stage.sponsor().sponsor, stage.sponsor().sponsor];
   await Promise.all([one.turn(true), two.turn(true)]);

@@ -21,7 +21,7 @@ async function brings({ stage }: SponsorScene, plan: Plan, platformFee: bigint) 
 }
 
 void t.test(
-  'a merchant with own wallets on 20 networks gets no more than its starting limit',
+  'a merchant that subscribes with its own wallets from 20 networks stays within its starting limit',
   async (t) => {
     const on = await startSponsorScene(t);
     const { stage, rents } = on;

@@ -146,7 +146,7 @@ void t.test(
 );
 
 void t.test(
-  'an owner’s pull among unreadable transactions is found, and the next period is collected',
+  'a pull by the plan’s owner among unreadable transactions is found, and the next period is collected',
   async (t) => {
     const { stage, subscription, rpc, spam } = await setUp(t, 1);
     await ownerPulls(stage, subscription);

@@ -82,7 +82,7 @@ void t.test(
 
 // Callers only ask about accounts that are missing in their own read, never about existing ones.
 void t.test(
-  'an account that one endpoint lacks momentarily, again and again, never counts as gone',
+  'an account that one endpoint repeatedly lacks for a moment never counts as gone',
   async (t) => {
     const { judge, time, alarms } = judging(all);
     for (; time.ms < 48 * HOUR; time.ms += 16 * MINUTE) {
@@ -94,7 +94,7 @@ void t.test(
 );
 
 void t.test(
-  'an account whose only reads, every five minutes, find it missing counts as missing without a gap',
+  'an account that is read as missing every five minutes counts as missing without a gap',
   async (t) => {
     const { judge, time } = judging(all);
     let gone = new Set<string>() as ReadonlySet<string>;
@@ -130,7 +130,7 @@ for (const [name, endpoints] of [
 }
 
 void t.test(
-  'an account that another endpoint has is never gone, and raises one alarm after minutes',
+  'an account that only one endpoint lacks never counts as gone and raises one alarm after minutes',
   async (t) => {
     const { judge, time, alarms } = judging(all, none);
     for (; time.ms <= 50 * MINUTE; time.ms += MINUTE) t.same(await judge.gone(['a']), new Set());

@@ -52,7 +52,7 @@ const node =
   };
 
 void t.test(
-  'a transaction is dead at one endpoint when its blockhash is not valid and its last block is passed',
+  'an endpoint shows a transaction as dead if its blockhash is invalid and its last block has passed',
   async (t) => {
     const { judge, asked } = await setup(t, node());
     t.same(await judge(lifetime), new Map([[key, { witnesses: 1, slot: 300n }]]));

@@ -31,7 +31,7 @@ function setup() {
 const [one, other, third] = [{}, {}, {}];
 
 void t.test(
-  'with one endpoint, its first slot is trusted, and later slots if the elapsed time explains them',
+  "a single endpoint's first slot is trusted, later slots only if the elapsed time explains them",
   async (t) => {
     const { believes, reported, pass } = setup();
     t.equal(believes(one, 5000), true);

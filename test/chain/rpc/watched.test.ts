@@ -43,7 +43,7 @@ function watched(...responses: (bigint | Error | Promise<bigint>)[]) {
   return { ask, outage: () => watch.outage(), said, reachable };
 }
 
-void t.test('a call that fails after a later one succeeded starts no outage', async (t) => {
+void t.test('a call that fails after a later call succeeded starts no outage', async (t) => {
   let fail: (error: Error) => void = () => undefined;
   const slow = new Promise<bigint>((_, reject) => (fail = reject));
   const { ask, outage, said } = watched(unreachable('http'), slow, 1n);

@@ -9,7 +9,7 @@ import { testDatabase } from '../../fixtures/postgres.ts';
 import { insertMerchant, insertPlan } from '../../fixtures/rows.ts';
 
 void t.test(
-  'a serve that differs from the keeper refuses to start and names both values',
+  'serve refuses to start with other settings than the keeper and names both values',
   async (t) => {
     const env = await daemonEnv(t);
     await startReady(t, 'keeper', env);

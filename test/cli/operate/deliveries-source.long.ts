@@ -110,7 +110,7 @@ void t.test(
 );
 
 void t.test(
-  'the deliveries screen shows a slow Postgres as waiting; it delays no key and does not prevent leaving',
+  'while Postgres is slow, the deliveries screen says so, responds to keys and can be left',
   async (t) => {
     const { database } = await withDeliveries(t);
     const way = await startWay(t, database);

@@ -207,7 +207,7 @@ void t.test(
 );
 
 void t.test(
-  'the deliveries screen replays marked rows or the one under the cursor after yes, and none after no',
+  'the deliveries screen replays marked rows or the row under the cursor only after a yes',
   async (t) => {
     const { database, receiver, ids } = await scene(t);
     const { sql } = database;

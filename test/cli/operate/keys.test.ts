@@ -18,7 +18,7 @@ const reads = (key: string) =>
   );
 
 void t.test(
-  'keys create prints a key once on stdout, and it opens the API until keys revoke',
+  'keys create prints a key once on stdout, and the API accepts the key until keys revoke',
   async (t) => {
     const merchant = await insertMerchant(sql);
     const made = await runShared(['keys', 'create', merchant.wallet], env);

@@ -94,7 +94,7 @@ void t.test(
 );
 
 void t.test(
-  'reconcile stores the result of the default range only, under a role that reads, and keepers show it',
+  'reconcile stores only the result of the default range, with a read-only role; keepers export it',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
@@ -161,7 +161,7 @@ void t.test(
 );
 
 void t.test(
-  'reconcile names a listed transaction that no endpoint returns as unreadable, never as absent',
+  'reconcile reports a listed transaction that no endpoint returns as unreadable, never as absent',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -312,47 +312,50 @@ void t.test(
   },
 );
 
-void t.test('reconcile counts the pulls of plans of another cell in one line', async (t) => {
-  const stage = await startStage(t);
-  const [here, there] = [await stage.plan(), await stage.plan()];
-  const subscriptions = [
-    await stage.subscriber(here),
-    await stage.subscriber(there),
-    await stage.subscriber(there),
-  ];
-  const keeper = await stage.startKeeper();
-  for (const subscription of subscriptions) await paidOnce(stage, subscription);
-  await stage.quiet();
-  await keeper.stop();
-  // The books of a cell that never had the other plan.
-  await stage.sql.begin(async (tx) => {
-    await tx`set local session_replication_role = replica`;
-    const gone = subscriptions.slice(1).map(({ id }) => id);
-    await tx`delete from payment_attempts where subscription_id = any(${gone})`;
-    await tx`delete from payments where subscription_id = any(${gone})`;
-    await tx`delete from events where subscription_id = any(${gone})`;
-    await tx`delete from subscription_work where subscription_id = any(${gone})`;
-    await tx`delete from subscriptions where id = any(${gone})`;
-    await tx`delete from plans where id = ${there.id}`;
-  });
-  t.same(await reconcile(reconcilerOf(stage), { ...range, repair: true }), {
-    recorded: 1,
-    onChain: 1,
-    elsewhere: { pulls: 2, plans: 1 },
-    differences: [],
-    unregistered: [],
-  });
-  const printed = await runShared(['reconcile'], {
-    DATABASE_URL: asRole(stage.databaseUrl, 'reconcile'),
-    SOLANA_RPC_URL: stage.net.rpcUrl,
-    SOLANA_CLUSTER: 'localnet',
-    USDC_MINT: stage.net.mint,
-    SUBSCRIPTIONS_PROGRAM_ID: stage.net.programId,
-    KEEPER_ADDRESS: stage.keeper.address,
-  });
-  t.equal(printed.code, 0, printed.stderr);
-  t.match(printed.stdout, /no difference\.\n2 pulls of 1 plans that are not in this database/);
-});
+void t.test(
+  'reconcile sums up pulls for plans of another installation with the same keeper in one line',
+  async (t) => {
+    const stage = await startStage(t);
+    const [here, there] = [await stage.plan(), await stage.plan()];
+    const subscriptions = [
+      await stage.subscriber(here),
+      await stage.subscriber(there),
+      await stage.subscriber(there),
+    ];
+    const keeper = await stage.startKeeper();
+    for (const subscription of subscriptions) await paidOnce(stage, subscription);
+    await stage.quiet();
+    await keeper.stop();
+    // The books of a cell that never had the other plan.
+    await stage.sql.begin(async (tx) => {
+      await tx`set local session_replication_role = replica`;
+      const gone = subscriptions.slice(1).map(({ id }) => id);
+      await tx`delete from payment_attempts where subscription_id = any(${gone})`;
+      await tx`delete from payments where subscription_id = any(${gone})`;
+      await tx`delete from events where subscription_id = any(${gone})`;
+      await tx`delete from subscription_work where subscription_id = any(${gone})`;
+      await tx`delete from subscriptions where id = any(${gone})`;
+      await tx`delete from plans where id = ${there.id}`;
+    });
+    t.same(await reconcile(reconcilerOf(stage), { ...range, repair: true }), {
+      recorded: 1,
+      onChain: 1,
+      elsewhere: { pulls: 2, plans: 1 },
+      differences: [],
+      unregistered: [],
+    });
+    const printed = await runShared(['reconcile'], {
+      DATABASE_URL: asRole(stage.databaseUrl, 'reconcile'),
+      SOLANA_RPC_URL: stage.net.rpcUrl,
+      SOLANA_CLUSTER: 'localnet',
+      USDC_MINT: stage.net.mint,
+      SUBSCRIPTIONS_PROGRAM_ID: stage.net.programId,
+      KEEPER_ADDRESS: stage.keeper.address,
+    });
+    t.equal(printed.code, 0, printed.stderr);
+    t.match(printed.stdout, /no difference\.\n2 pulls of 1 plans that are not in this database/);
+  },
+);
 
 void t.test(
   'after a restore, reconcile --repair registers collected accounts and lists other live accounts',

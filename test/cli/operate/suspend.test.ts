@@ -77,7 +77,7 @@ void t.test('suspensions are printed, listed and recorded', async (t) => {
   t.ok(actions.every(({ who, host }) => who !== '' && host === hostname()));
 });
 
-void t.test('wrong usage of suspend is one line that names the fault', async (t) => {
+void t.test('wrong usage of suspend prints one line that names the mistake', async (t) => {
   const { sql, url } = await testDatabase(t);
   const { wallet } = await insertMerchant(sql);
   for (const [args, code, stderr] of [

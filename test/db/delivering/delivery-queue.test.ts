@@ -97,7 +97,7 @@ void t.test(
   },
 );
 
-void t.test('an expired claim is taken over, and a released one is free', async (t) => {
+void t.test('a delivery with an expired or released claim can be claimed again', async (t) => {
   const { sql } = await testDatabase(t);
   const app = await seedApp(sql, 'http://a/');
   await queueDeliveries(sql, app, 3);

@@ -239,7 +239,7 @@ void t.test(
   },
 );
 
-void t.test('a pool that is closed while it connects closes its sockets', async (t) => {
+void t.test('closing a pool while it connects closes its sockets', async (t) => {
   const fake = await pretend(t, () => undefined);
   const sql = pool(t, `${at(fake.port)},${at(fake.port)}`);
   const failed = failureOf(sql);

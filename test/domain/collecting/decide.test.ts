@@ -940,7 +940,7 @@ const step = fc.record({
 });
 
 void t.test(
-  'any sequence of events: one payment a period, none after an end, and books that equal the chain',
+  'after random events a period has one payment, nothing is paid after an end, and books equal the chain',
   async (t) => {
     const outcomes = new Set<string>();
     fc.assert(
@@ -1093,19 +1093,26 @@ void t.test(
   },
 );
 
-void t.test('nothing is collected or fails while a landed change is not registered', async (t) => {
-  const world = newWorld('wallet');
-  const lookups = { hasChanged: true } as const;
-  t.ok(decide(world.row, viewOf(world), rules).collect !== undefined);
-  for (const row of [world.row, { ...world.row, credit: 1_000_000n }]) {
-    const { update, ...others } = decide(row, viewOf(world), rules, lookups);
-    t.same(others, {});
-    t.match(update, { events: [], payments: [], state: { status: 'active', credit: row.credit } });
-    t.same(update.state.dueAt, timeOf(world.now + 10n));
-  }
-  const broke = { ...viewOf(world), subscriberTokens: null };
-  t.match(decide(world.row, broke, rules, lookups).update.state, { failedAttempts: 0 });
-});
+void t.test(
+  'while a landed change of plan is not registered, no payment is collected or counted as failed',
+  async (t) => {
+    const world = newWorld('wallet');
+    const lookups = { hasChanged: true } as const;
+    t.ok(decide(world.row, viewOf(world), rules).collect !== undefined);
+    for (const row of [world.row, { ...world.row, credit: 1_000_000n }]) {
+      const { update, ...others } = decide(row, viewOf(world), rules, lookups);
+      t.same(others, {});
+      t.match(update, {
+        events: [],
+        payments: [],
+        state: { status: 'active', credit: row.credit },
+      });
+      t.same(update.state.dueAt, timeOf(world.now + 10n));
+    }
+    const broke = { ...viewOf(world), subscriberTokens: null };
+    t.match(decide(world.row, broke, rules, lookups).update.state, { failedAttempts: 0 });
+  },
+);
 
 void t.test('a keeper failure keeps the status and is retried', async (t) => {
   const world = newWorld('wallet');
@@ -1385,7 +1392,7 @@ void t.test(
 );
 
 void t.test(
-  'a period that the end of the plan cuts short is charged for the part before it, rounded down',
+  "a period that the plan's end cuts short is charged for the part before the end, rounded down",
   async (t) => {
     const world = newWorld('wallet');
     const length = periodSeconds(BigInt(world.row.periodHours));

@@ -173,7 +173,7 @@ void t.test('a payment with a net of zero needs no token account of the merchant
 });
 
 void t.test(
-  'the fee goes to the plan’s treasury, or to the first backup that the plan names and that can receive',
+  'the fee goes to the plan’s treasury, else to the first backup of the plan that can receive it',
   async (t) => {
     const plan = { ...good.plan!, destinations: ['merchant', 'treasury', 'second', 'third'] };
     const others = ['second', 'third', 'unnamed'].map((wallet) => ({

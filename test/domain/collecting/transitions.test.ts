@@ -148,7 +148,7 @@ void t.test(
 );
 
 void t.test(
-  'the last failure of a past-due subscription does not end it while a signed change may land',
+  'a past-due subscription does not end at its last failure while a signed change of plan may land',
   (t) => {
     const last = failure({ now: T + 7n * 24n * HOUR, signature: 'failed on chain' });
     const waiting = updateOf(row({ ...pastDue, isChangeSigned: true }));
@@ -229,7 +229,7 @@ void t.test('a cancellation clears the next payment; a resume makes it due again
 });
 
 void t.test(
-  'a revocation has one event however often it is read, and another one after a repair',
+  'a revocation has one event however often it is read; after a repair a new one has another event',
   async (t) => {
     const update = updateOf(row());
     const see = (obstacle: string | undefined, now: bigint) =>

@@ -161,7 +161,7 @@ void t.test(
 );
 
 void t.test(
-  'a refund without a stored blockhash expires when every endpoint asked lacks it',
+  'a refund without a stored blockhash expires when no endpoint lists its transfer',
   async (t) => {
     const { stage, subscription } = await startPaid(t);
     await ask(stage, subscription, 1_000_000n);

@@ -83,7 +83,7 @@ void t.test(
 );
 
 void t.test(
-  'of several offers with the landed blockhash the one that the wallet names counts, else the cheapest',
+  'of several offers with the landed blockhash, the offer that the wallet names counts, else the cheapest',
   async (t) => {
     const [one, other] = [now, later].map((it) => ({ ...it, blockhash: 'same' }));
     const landing = landed({ blockhash: 'same' });
@@ -147,14 +147,17 @@ void t.test('an offer of an expired session counts only if it landed', async (t)
   t.equal((await found([lapsed, plain])).id, plain.id, 'its wallet may');
 });
 
-void t.test('of several landings the newest one that comes from an offer counts', async (t) => {
-  const elsewhere = landed({ signature: 'elsewhere', kind: 'resumed' });
-  const ofNow = landed({ blockhash: now.blockhash });
-  const ofHalf = landed({ blockhash: half.blockhash });
-  const all = { isKeepers: true, landing: [elsewhere, ofNow, ofHalf] };
-  t.equal((await found([now, half, plain], all)).id, now.id);
-  t.equal((await found([half, plain], all)).id, half.id);
-});
+void t.test(
+  'of several landed transactions, the newest that comes from an offer counts',
+  async (t) => {
+    const elsewhere = landed({ signature: 'elsewhere', kind: 'resumed' });
+    const ofNow = landed({ blockhash: now.blockhash });
+    const ofHalf = landed({ blockhash: half.blockhash });
+    const all = { isKeepers: true, landing: [elsewhere, ofNow, ofHalf] };
+    t.equal((await found([now, half, plain], all)).id, now.id);
+    t.equal((await found([half, plain], all)).id, half.id);
+  },
+);
 
 void t.test('a keeper registers nothing if an unusable offer may have landed', async (t) => {
   const taken = { ...half, isTaken: true };

@@ -46,7 +46,7 @@ const forbidden = {
 };
 
 void t.test(
-  'every endpoint but sign-in is 401 UNAUTHORIZED without credentials, or with wrong ones',
+  'every endpoint except sign-in responds 401 without credentials or with wrong credentials',
   async (t) => {
     const api = await testApi(t);
     for (const [method, url] of [...merchantRoutes, ...walletRoutes, ...subscriberRoutes]) {

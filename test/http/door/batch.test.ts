@@ -9,7 +9,7 @@ interface Row {
 }
 
 void t.test(
-  'concurrent lookups are one query with each key once, and each caller gets its own row',
+  'concurrent lookups are combined into one query with distinct keys; each caller gets its row',
   async (t) => {
     const loaded: string[][] = [];
     const find = createBatch<{ id: string }, Row>(

@@ -49,7 +49,7 @@ void t.test('no response of the API may be cached, whatever its status', async (
 });
 
 void t.test(
-  'malformed JSON, another content type, no body and an over-large body are VALIDATION_ERROR',
+  'malformed JSON, another content type, no body and an over-large body get VALIDATION_ERROR',
   async (t) => {
     const api = await testApi(t);
     const { token } = await api.signIn('merchant');
@@ -105,7 +105,7 @@ void t.test(
 );
 
 void t.test(
-  'an unknown route, a wrong method, a URL that cannot be decoded or is far too long is NOT_FOUND',
+  'an unknown route, a wrong method, an undecodable URL and a too long URL get NOT_FOUND',
   async (t) => {
     const api = await testApi(t);
     const { token } = await api.signIn('merchant');
@@ -170,7 +170,7 @@ void t.test(
 );
 
 void t.test(
-  'an unexpected error is INTERNAL_ERROR without internals, and is logged with the request’s id',
+  "an unexpected error gets INTERNAL_ERROR without internals and is logged with the request's id",
   async (t) => {
     const { pino } = await import('pino');
     const lines: Record<string, unknown>[] = [];

@@ -77,7 +77,7 @@ void t.test('another merchant’s app cannot be listed, read or changed', async 
   );
 });
 
-void t.test('bad fields are VALIDATION_ERROR with their names', async (t) => {
+void t.test('invalid fields get VALIDATION_ERROR with their names', async (t) => {
   const api = await testApi(t);
   const { token, appId } = await api.merchant();
   const cases: [string, unknown][] = [

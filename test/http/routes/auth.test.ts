@@ -116,7 +116,7 @@ void t.test(
 );
 
 void t.test(
-  'a subscriber’s sign-in creates no merchant, and a second sign-in no second one',
+  "a subscriber's sign-in creates no merchant, and repeated merchant sign-ins create only one",
   async (t) => {
     const api = await testApi(t);
     await api.signIn('subscriber');
@@ -206,7 +206,7 @@ void t.test(
   },
 );
 
-void t.test('bad input is VALIDATION_ERROR with the field’s name', async (t) => {
+void t.test("invalid sign-in input gets VALIDATION_ERROR with the field's name", async (t) => {
   const api = await testApi(t);
   const wallet = generateKeypair().address;
   const cases: [string, Record<string, unknown>, string][] = [

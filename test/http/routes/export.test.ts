@@ -235,7 +235,7 @@ void t.test(
   },
 );
 
-void t.test('HEAD of the export is 404: it would read every row', async (t) => {
+void t.test('HEAD of the export responds 404, because it would read every row', async (t) => {
   const api = await testApi(t);
   const merchant = await pro(api);
   t.match(await api.call('HEAD', merchant.path, { token: merchant.key }), { status: 404 });

@@ -21,7 +21,7 @@ async function scene(t: Parameters<typeof chainApi>[0]) {
   return { api, merchant, plan, subscribe, standing };
 }
 
-void t.test('a frozen wallet gets an error before it signs', async (t) => {
+void t.test('a wallet with a frozen token account gets an error before it signs', async (t) => {
   const { api, merchant, plan, subscribe, standing } = await scene(t);
   const buyer = await api.signIn('subscriber', api.funded());
   const { token } = buyer;
@@ -58,7 +58,7 @@ void t.test('a frozen wallet gets an error before it signs', async (t) => {
   t.match(await standing(buyer), { onChain: 'none' }, 'it is closed nevertheless');
 });
 
-void t.test('a refund to or from a frozen account is CONFLICT', async (t) => {
+void t.test('a refund to or from a frozen account gets CONFLICT', async (t) => {
   const { api, merchant, plan } = await scene(t);
   const buyer = await api.signIn('subscriber', api.funded());
   const subscriptionPda = await api.subscribed(buyer, plan.id);

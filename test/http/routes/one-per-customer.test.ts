@@ -221,7 +221,7 @@ void t.test('a landed second subscription is registered and marked as a duplicat
 });
 
 void t.test(
-  'ids in a subscriber’s registration are refused in a new app, unverified where it allows them',
+  "ids in a subscriber's registration are refused unless the app allows them, then marked unverified",
   async (t) => {
     const { buyer, api, plan, register, patch, read, path, token } = await scene(t);
     const one = await buyer();

@@ -85,7 +85,7 @@ void t.test(
   },
 );
 
-void t.test('a subscription that is cancelled or ended cannot be paused: CONFLICT', async (t) => {
+void t.test('pausing a cancelled or ended subscription gets CONFLICT', async (t) => {
   const api = await testApi(t);
   const [merchant, other] = [await api.merchant(), await api.merchant()];
   const planId = await insertPlan(api.sql, merchant);

@@ -76,7 +76,7 @@ void t.test(
   },
 );
 
-void t.test('reinstating a subscription that was not cancelled by force is CONFLICT', async (t) => {
+void t.test('reinstating a subscription that was not force-cancelled gets CONFLICT', async (t) => {
   const { api, merchant, planId } = await scene(t);
   const buyer = await api.signIn('subscriber', api.funded());
   const body = {
@@ -97,7 +97,7 @@ void t.test('reinstating a subscription that was not cancelled by force is CONFL
 });
 
 void t.test(
-  'only a later checkout session of the plan for its customer lifts a forced end',
+  'only a later checkout session of the plan for its customer lifts a forced cancellation',
   async (t) => {
     const stage = await scene(t);
     const { api, merchant, planId } = stage;

@@ -296,76 +296,85 @@ void t.test('every other change by a wallet is refused by name', async (t) => {
   t.equal(sent, 0);
 });
 
-void t.test('a request may name the offer; without a name one offer must fit', async (t) => {
-  const api = await stage(t);
-  const merchant = await api.merchant();
-  const plan = await api.publishedPlan(merchant);
-  const keypair = api.funded();
-  const { token } = await api.signIn('subscriber', keypair);
-  const stranger = await api.signIn('subscriber');
-  const ask = async (checkoutSessionId?: string, as = token) => {
-    const path = `/subscriber/plans/${plan.id}/subscribe`;
-    const { body } = await api.call<{ transaction: string; offerId: string }>('POST', path, {
-      token: as,
-      body: checkoutSessionId === undefined ? {} : { checkoutSessionId },
-    });
-    return body.data;
-  };
-  const session = await api.call<{ id: string }>(
-    'POST',
-    `/merchant/apps/${merchant.appId}/checkout-sessions`,
-    { token: merchant.key, body: { planId: plan.id } },
-  );
-  const [first, second, foreign] = [
-    await ask(),
-    await ask(session.body.data.id),
-    await ask(undefined, stranger.token),
-  ];
-  const transaction = sign(keypair, first.transaction);
-  const named = (offerId: string | undefined) =>
-    api.call<Relayed>('POST', '/subscriber/transactions', {
-      token,
-      body: { transaction, ...(offerId !== undefined && { offerId }) },
-    });
-  for (const offerId of [undefined, foreign.offerId, '01999999-0000-7000-8000-000000000000'])
-    t.match((await named(offerId)).body.error, { details: [{ path: 'offerId' }] }, `${offerId}`);
-  t.match((await named(second.offerId)).body.data, { status: 'confirmed' });
-  const path = `/merchant/apps/${merchant.appId}/checkout-sessions/${session.body.data.id}`;
-  const { body } = await api.call('GET', path, { token: merchant.key });
-  t.match(body.data, { status: 'complete' }, 'the named offer was made in the checkout');
-});
+void t.test(
+  'a relay request may name its offer; without a name exactly one offer must fit',
+  async (t) => {
+    const api = await stage(t);
+    const merchant = await api.merchant();
+    const plan = await api.publishedPlan(merchant);
+    const keypair = api.funded();
+    const { token } = await api.signIn('subscriber', keypair);
+    const stranger = await api.signIn('subscriber');
+    const ask = async (checkoutSessionId?: string, as = token) => {
+      const path = `/subscriber/plans/${plan.id}/subscribe`;
+      const { body } = await api.call<{ transaction: string; offerId: string }>('POST', path, {
+        token: as,
+        body: checkoutSessionId === undefined ? {} : { checkoutSessionId },
+      });
+      return body.data;
+    };
+    const session = await api.call<{ id: string }>(
+      'POST',
+      `/merchant/apps/${merchant.appId}/checkout-sessions`,
+      { token: merchant.key, body: { planId: plan.id } },
+    );
+    const [first, second, foreign] = [
+      await ask(),
+      await ask(session.body.data.id),
+      await ask(undefined, stranger.token),
+    ];
+    const transaction = sign(keypair, first.transaction);
+    const named = (offerId: string | undefined) =>
+      api.call<Relayed>('POST', '/subscriber/transactions', {
+        token,
+        body: { transaction, ...(offerId !== undefined && { offerId }) },
+      });
+    for (const offerId of [undefined, foreign.offerId, '01999999-0000-7000-8000-000000000000'])
+      t.match((await named(offerId)).body.error, { details: [{ path: 'offerId' }] }, `${offerId}`);
+    t.match((await named(second.offerId)).body.data, { status: 'confirmed' });
+    const path = `/merchant/apps/${merchant.appId}/checkout-sessions/${session.body.data.id}`;
+    const { body } = await api.call('GET', path, { token: merchant.key });
+    t.match(body.data, { status: 'complete' }, 'the named offer was made in the checkout');
+  },
+);
 
-void t.test('an offer contains the slot at which its blockhash is known', async (t) => {
-  const api = await chainApi(t);
-  const first = await opening(api);
-  api.localnet.mineBlocks(7);
-  const second = await opening(api, first.keypair);
-  t.ok(second.minContextSlot >= first.minContextSlot + 7);
-  const { recentBlockhash } = messageOf(second.transaction);
-  const { value } = await rpcCall<{ value: boolean }>(
-    api.localnet.rpcUrl,
-    'isBlockhashValid',
-    recentBlockhash,
-    { commitment: 'confirmed', minContextSlot: second.minContextSlot },
-  );
-  t.ok(value);
-});
+void t.test(
+  'an offer contains the slot that an endpoint must reach to know its blockhash',
+  async (t) => {
+    const api = await chainApi(t);
+    const first = await opening(api);
+    api.localnet.mineBlocks(7);
+    const second = await opening(api, first.keypair);
+    t.ok(second.minContextSlot >= first.minContextSlot + 7);
+    const { recentBlockhash } = messageOf(second.transaction);
+    const { value } = await rpcCall<{ value: boolean }>(
+      api.localnet.rpcUrl,
+      'isBlockhashValid',
+      recentBlockhash,
+      { commitment: 'confirmed', minContextSlot: second.minContextSlot },
+    );
+    t.ok(value);
+  },
+);
 
-void t.test('a blockhash of the wallet is dead when endpoints no longer accept it', async (t) => {
-  const api = await chainApi(t);
-  const { subscriber, keypair, transaction } = await opening(api);
-  api.localnet.mineBlocks(2);
-  const blockhash = await latest(api);
-  const signed = changed(keypair, transaction, (message) => {
-    message.recentBlockhash = blockhash;
-  });
-  await api.sql`update offers set last_valid_block_height = 0`;
-  api.deps.chain.sendTransaction = () => Promise.resolve('');
-  const status = async () => (await send(api, subscriber.token, signed)).body.data.status;
-  t.equal(await status(), 'pending', 'the height of the offer says nothing');
-  api.localnet.mineBlocks(200);
-  t.equal(await status(), 'lapsed');
-});
+void t.test(
+  "the wallet's own blockhash counts as expired when endpoints no longer accept it",
+  async (t) => {
+    const api = await chainApi(t);
+    const { subscriber, keypair, transaction } = await opening(api);
+    api.localnet.mineBlocks(2);
+    const blockhash = await latest(api);
+    const signed = changed(keypair, transaction, (message) => {
+      message.recentBlockhash = blockhash;
+    });
+    await api.sql`update offers set last_valid_block_height = 0`;
+    api.deps.chain.sendTransaction = () => Promise.resolve('');
+    const status = async () => (await send(api, subscriber.token, signed)).body.data.status;
+    t.equal(await status(), 'pending', 'the height of the offer says nothing');
+    api.localnet.mineBlocks(200);
+    t.equal(await status(), 'lapsed');
+  },
+);
 
 void t.test('a transaction has lapsed only if two configured endpoints lack it', async (t) => {
   const api = await chainApi(t);

@@ -74,7 +74,7 @@ void t.test(
 );
 
 void t.test(
-  'after a forced end the account is closed once it is cancelled and its paid time is over',
+  'after a forced cancellation the account is closed when it is cancelled on chain and paid time is over',
   async (t) => {
     const { stage, subscription } = await started(t);
     const { paidThrough } = await stage.row(subscription);
@@ -103,7 +103,7 @@ void t.test(
 );
 
 void t.test(
-  'after a forced end a live account is read daily, never pulled from, and closed when its plan ends',
+  'after a forced cancellation a live account is read daily, never pulled from, and closed when its plan ends',
   async (t) => {
     const { stage, plan, subscription } = await started(t);
     await force(stage, subscription);

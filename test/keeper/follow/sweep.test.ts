@@ -174,7 +174,7 @@ void t.test('after a gap in the stream, several keepers share one lap of the swe
 });
 
 void t.test(
-  'the accounts of one subscription are read in one request, with four concurrent requests',
+  'the sweep reads all accounts of a subscription in one request and runs four requests at once',
   async (t) => {
     const requests: (readonly string[])[] = [];
     let open = 0;

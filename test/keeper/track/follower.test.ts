@@ -78,14 +78,17 @@ void t.test('only final transactions are settled, and only after their `settleAt
   t.same(settled, ['now', 'later', 'later']);
 });
 
-void t.test('a batch has at most 256 payments, and the next one has the others', async (t) => {
-  const { follower, add, settled } = scene(t, { endpoints: () => 1 });
-  for (let index = 0; index < 30; index += 1) add(`${index}`, { size: 10 }).status = final;
-  t.equal(await follower.settle(), true);
-  t.equal(settled.length, 26);
-  t.equal(await follower.settle(), false);
-  t.equal(settled.length, 30);
-});
+void t.test(
+  'a settled batch has at most 256 payments, and the next batch has the rest',
+  async (t) => {
+    const { follower, add, settled } = scene(t, { endpoints: () => 1 });
+    for (let index = 0; index < 30; index += 1) add(`${index}`, { size: 10 }).status = final;
+    t.equal(await follower.settle(), true);
+    t.equal(settled.length, 26);
+    t.equal(await follower.settle(), false);
+    t.equal(settled.length, 30);
+  },
+);
 
 void t.test(
   'an unsettled transaction that no endpoint shows as final is followed again',

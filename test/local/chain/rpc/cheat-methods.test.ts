@@ -170,7 +170,7 @@ void t.test(
 );
 
 void t.test(
-  'time travel skips slots, not blocks: a blockhash from before it is still valid',
+  'time travel skips slots but no blocks, so an earlier blockhash stays valid',
   async (t) => {
     const chain = await onDemand(t);
     const payer = chain.wallet();

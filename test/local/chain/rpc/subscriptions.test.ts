@@ -187,7 +187,7 @@ void t.test(
 );
 
 void t.test(
-  'an account notification has the account in the requested encoding, and an empty one when it is gone',
+  'an account notification has the requested encoding, and an empty account if it is gone',
   async (t) => {
     const { chain, socket } = await setup(t);
     const { keypair, address } = chain.wallet({ lamports: 1_000_000n, usdc: 7n });
