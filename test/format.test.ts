@@ -22,7 +22,7 @@ void t.test(
   },
 );
 
-void t.test('exact USDC is shown with six decimals', async (t) => {
+void t.test('the exact format of USDC has six decimals', async (t) => {
   t.equal(formatUsdcExact(0n), '0.000000');
   t.equal(formatUsdcExact('12375000'), '12.375000');
   t.equal(formatUsdcExact(2n ** 63n - 1n), '9223372036854.775807');

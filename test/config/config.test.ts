@@ -69,7 +69,7 @@ void t.test(
   },
 );
 
-void t.test('a message about a secret never shows the secret', (t) => {
+void t.test('an error message about a secret variable never shows the secret', (t) => {
   const error = refusal('serve', {
     ...whole,
     JWT_SECRET: 'hunter2',

@@ -15,7 +15,7 @@ import {
   url,
 } from '../../src/config/parse.ts';
 
-void t.test('valid values are parsed', (t) => {
+void t.test('valid values of each kind of variable are parsed', (t) => {
   t.equal(text(' as it is '), ' as it is ');
   t.equal(oneOf('a', 'b')('b'), 'b');
   t.equal(integer(0, 10)('010'), 10);

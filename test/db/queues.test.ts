@@ -234,7 +234,7 @@ void t.test(
   },
 );
 
-void t.test('replay runs are processed in turns', async (t) => {
+void t.test('replay runs of merchants are processed in turns', async (t) => {
   const { sql } = await testDatabase(t, { max: 2 });
   const { stranger, honest } = await twoMerchants(sql);
   for (const { appId } of [stranger, honest])

@@ -17,7 +17,7 @@ async function filesUnder(folder: string): Promise<string[]> {
     .map((entry) => join(entry.parentPath, entry.name).slice(root.length));
 }
 
-void t.test('every source file that the docs name exists', async (t) => {
+void t.test('every source file that the docs mention exists', async (t) => {
   const files = (
     await Promise.all(['src', 'test', 'bench', 'scripts', 'docs', 'sql', 'program'].map(filesUnder))
   ).flat();

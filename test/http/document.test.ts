@@ -161,47 +161,50 @@ void t.test(
   },
 );
 
-void t.test('a malformed or unknown id is 404; another merchant’s row is 403', async (t) => {
-  const inPath = operations.filter(({ path }) => path.includes('{'));
-  t.ok(inPath.length > 25);
-  for (const operation of inPath) {
-    const { path, name } = operation;
-    const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;
-    const names = [...path.replace('{month}', '').matchAll(/\{(\w+)\}/g)].map(
-      ([, given]) => given as keyof typeof mine.ids,
-    );
-    for (const parameter of names) {
-      for (const id of [
-        'x',
-        missing.toUpperCase().replace('01', 'AB'),
-        `${missing}0`,
-        '%00',
-        '..%2f..',
-        missing,
-      ])
-        t.match(
-          await ask(operation, fill(path, { ...mine.ids, [parameter]: id }), token),
-          notFound,
-          `${name} ${parameter} ${id}`,
-        );
-      // Objects of another app are not found below one's own app.
-      if (names.includes('appId') && parameter !== 'appId')
-        t.match(
-          await ask(
-            operation,
-            fill(path, { ...mine.ids, [parameter]: other.ids[parameter] }),
-            token,
-          ),
-          notFound,
-          `${name} ${parameter}`,
-        );
+void t.test(
+  "a malformed or unknown id in a path gets 404, another merchant's row gets 403",
+  async (t) => {
+    const inPath = operations.filter(({ path }) => path.includes('{'));
+    t.ok(inPath.length > 25);
+    for (const operation of inPath) {
+      const { path, name } = operation;
+      const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;
+      const names = [...path.replace('{month}', '').matchAll(/\{(\w+)\}/g)].map(
+        ([, given]) => given as keyof typeof mine.ids,
+      );
+      for (const parameter of names) {
+        for (const id of [
+          'x',
+          missing.toUpperCase().replace('01', 'AB'),
+          `${missing}0`,
+          '%00',
+          '..%2f..',
+          missing,
+        ])
+          t.match(
+            await ask(operation, fill(path, { ...mine.ids, [parameter]: id }), token),
+            notFound,
+            `${name} ${parameter} ${id}`,
+          );
+        // Objects of another app are not found below one's own app.
+        if (names.includes('appId') && parameter !== 'appId')
+          t.match(
+            await ask(
+              operation,
+              fill(path, { ...mine.ids, [parameter]: other.ids[parameter] }),
+              token,
+            ),
+            notFound,
+            `${name} ${parameter}`,
+          );
+      }
+      // Plans and checkout sessions are there for every subscriber to read, and an offer is only
+      // found by its holder.
+      if (!/^(\/subscriber)?\/(plans|checkout-sessions|checkout|offers)/.test(path))
+        t.match(await ask(operation, fill(path, other.ids), token), forbidden, name);
     }
-    // Plans and checkout sessions are there for every subscriber to read, and an offer is only
-    // found by its holder.
-    if (!/^(\/subscriber)?\/(plans|checkout-sessions|checkout|offers)/.test(path))
-      t.match(await ask(operation, fill(path, other.ids), token), forbidden, name);
-  }
-});
+  },
+);
 
 void t.test(
   'a POST without a body ignores Content-Type; if a body is required, the error names the missing field',

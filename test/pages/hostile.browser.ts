@@ -100,7 +100,7 @@ void t.test('hostile text in names is shown as plain text', async (t) => {
   t.same([...shop.faults, ...desk.faults], []);
 });
 
-void t.test('a page in another’s frame is refused', async (t) => {
+void t.test('the browser refuses to show the pages in a frame of another site', async (t) => {
   const stage = await startStage(t, { keeper: false });
   const framing = createServer((_request, response) =>
     response

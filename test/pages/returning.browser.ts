@@ -13,7 +13,7 @@ import { approveTransaction, cancelTransaction } from '../fixtures/wallet-transa
 
 t.teardown(closeBrowser);
 
-void t.test('the subscribe page adapts to a returning wallet', async (t) => {
+void t.test('the subscribe page adapts to the state of a returning wallet', async (t) => {
   const stage = await startStage(t);
   const { chain, served } = stage;
 

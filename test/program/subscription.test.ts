@@ -113,7 +113,7 @@ void t.test(
   },
 );
 
-void t.test('subscribe works at an address with lamports', async (t) => {
+void t.test('subscribe works at an address that already has lamports', async (t) => {
   const scene = setScene();
   const subscriber = newSubscriber(scene);
   fund(scene, subscriptionOf(scene.plan, subscriber.publicKey), 900_000n);

@@ -76,7 +76,7 @@ void t.test(
   },
 );
 
-void t.test('a fee that rounds to zero sends one transfer', async (t) => {
+void t.test('a payment whose fee rounds to zero has only one transfer', async (t) => {
   const stage = await startStage(t);
   const plan = await stage.plan({ amount: 99n });
   const subscription = await stage.subscriber(plan);
@@ -90,18 +90,21 @@ void t.test('a fee that rounds to zero sends one transfer', async (t) => {
   t.equal(await stage.balance(stage.treasury.address), 1n);
 });
 
-void t.test("a merchant's own fee goes before the operator's", async (t) => {
-  const stage = await startStage(t);
-  const plan = await stage.plan({ amount: 1_000_003n, feeBps: 333 });
-  const subscription = await stage.subscriber(plan);
-  await stage.startKeeper();
-  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
-  t.match((await stage.payments(subscription))[0], {
-    amountGross: 1_000_003n,
-    platformFee: 33_300n,
-    amountNet: 966_703n,
-  });
-});
+void t.test(
+  "a merchant's individual fee takes precedence over the operator's default fee",
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan({ amount: 1_000_003n, feeBps: 333 });
+    const subscription = await stage.subscriber(plan);
+    await stage.startKeeper();
+    await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+    t.match((await stage.payments(subscription))[0], {
+      amountGross: 1_000_003n,
+      platformFee: 33_300n,
+      amountNet: 966_703n,
+    });
+  },
+);
 
 void t.test(
   'payments of a merchant without a token account wait until the merchant opens one',

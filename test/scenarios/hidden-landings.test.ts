@@ -339,7 +339,7 @@ for (const isFlooded of [false, true])
   );
 
 void t.test(
-  'naming the offer of an expired checkout with a flooded history is CONFLICT',
+  'registering with the offer of an expired checkout while the history is flooded gets CONFLICT',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
@@ -358,7 +358,7 @@ void t.test(
 );
 
 void t.test(
-  'naming a change an hour later, with a flooded history, is CONFLICT: its credit is unknown',
+  'registering a change an hour later with a flooded history gets CONFLICT, because its credit is unknown',
   async (t) => {
     const scene = await startPlanChanges(t, [5, { amount: 25, hours: 24 }]);
     const { stage, buyer, ask } = scene;

@@ -129,7 +129,7 @@ const gain = (books: Harmed, amount: bigint) =>
     ['merchant', (books.merchantBalances.get('merchant') ?? 0n) + amount],
   ]));
 
-void t.test('correct books break no invariant', (t) => {
+void t.test('for correct books the soak verdict reports no breach', (t) => {
   t.same(
     breached(() => undefined),
     [],

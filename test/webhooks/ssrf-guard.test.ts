@@ -104,7 +104,7 @@ void t.test(
   },
 );
 
-void t.test('literal public addresses and names are allowed', async (t) => {
+void t.test('public IP addresses and host names are allowed', async (t) => {
   for (const url of [
     'https://8.8.8.8/',
     'https://1.1.1.1/',

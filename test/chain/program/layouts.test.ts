@@ -260,7 +260,7 @@ void t.test('for any bytes, a decoder throws only ChainDataError', (t) => {
   t.end();
 });
 
-void t.test('the clock is read at the offsets of the Clock sysvar', (t) => {
+void t.test("the Clock sysvar's slot and time are decoded", (t) => {
   const bytes = Buffer.alloc(40, 0xff);
   bytes.writeBigUInt64LE(123n, 0);
   bytes.writeBigInt64LE(1_700_000_000n, 32);

@@ -241,7 +241,7 @@ void t.test('the rest of a partly pulled period can still be collected', (t) => 
 });
 
 void t.test(
-  'the last period of a plan ends with the plan, and the end itself opens no period',
+  'the last period of a plan ends with the plan, and no further period begins at that end',
   (t) => {
     // The program's own tests: catch_up_at_exact_expiry_boundary_succeeds,
     // fully_used_final_period_..., boundary_before_expiry_...

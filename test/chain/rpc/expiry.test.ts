@@ -123,7 +123,7 @@ void t.test(
 );
 
 void t.test(
-  'wrong block heights delay the expiry of a transaction but never cause it early',
+  'wrong block heights delay the expiry of a transaction but never cause an early expiry',
   async (t) => {
     const high = { ...lifetime, lastValidBlockHeight: 9_000_000_000n };
     const stale = (slot: number) => node({ slot, blockHeight: 1 });

@@ -45,7 +45,7 @@ void t.test(
   },
 );
 
-void t.test('a pause delays every request until its end', (t) => {
+void t.test('a pause of the rate limit delays every request until the pause ends', (t) => {
   const limit = createRateLimit(1000);
   limit.pauseUntil(500);
   limit.pauseUntil(300);

@@ -199,7 +199,7 @@ void t.test(
   },
 );
 
-void t.test('after closing no account is followed', async (t) => {
+void t.test('after close() the stream follows no account', async (t) => {
   const node = await startAccountsNode(t);
   const { follower, notifications } = follow(t, node);
   follower.add('a');

@@ -173,20 +173,23 @@ void t.test(
   },
 );
 
-void t.test('a value too large for its field and a second signer are refused', (t) => {
-  const keeper = generateKeypair();
-  const [one, other] = [hello(), hello(keys[1]!)];
-  const compile = (change: Partial<typeof budget>) => () =>
-    compileMessageV1(keeper.address, [one], blockhash, { ...budget, ...change });
-  t.throws(compile({ priorityFee: -1n }), RangeError);
-  t.throws(compile({ computeUnits: 2 ** 32 }), RangeError);
-  t.throws(compile({ loadedDataBytes: 2 ** 32 }), RangeError);
-  const many = Array.from({ length: 256 }, () => one);
-  t.throws(() => compileMessageV1(keeper.address, many, blockhash, budget), RangeError);
-  t.throws(() => signTransactionV1(keeper, [other], blockhash, budget), /one signer/);
-  t.throws(() => compileMessageV1(keeper.address, [one], 'x', budget), {
-    name: 'TypeError',
-    message: /"x"/,
-  });
-  t.end();
-});
+void t.test(
+  'a version 1 message with a value too large for its field or with a second signer is refused',
+  (t) => {
+    const keeper = generateKeypair();
+    const [one, other] = [hello(), hello(keys[1]!)];
+    const compile = (change: Partial<typeof budget>) => () =>
+      compileMessageV1(keeper.address, [one], blockhash, { ...budget, ...change });
+    t.throws(compile({ priorityFee: -1n }), RangeError);
+    t.throws(compile({ computeUnits: 2 ** 32 }), RangeError);
+    t.throws(compile({ loadedDataBytes: 2 ** 32 }), RangeError);
+    const many = Array.from({ length: 256 }, () => one);
+    t.throws(() => compileMessageV1(keeper.address, many, blockhash, budget), RangeError);
+    t.throws(() => signTransactionV1(keeper, [other], blockhash, budget), /one signer/);
+    t.throws(() => compileMessageV1(keeper.address, [one], 'x', budget), {
+      name: 'TypeError',
+      message: /"x"/,
+    });
+    t.end();
+  },
+);

@@ -216,7 +216,7 @@ void t.test('every subscribe transaction of the service is signed', (t) => {
   t.end();
 });
 
-void t.test('a transaction with anything else is not signed', (t) => {
+void t.test('a subscribe transaction with any additional instruction is not signed', (t) => {
   const foreign = planAddress(program, other, 42n);
   const otherPlan = subscribe(program, {
     subscriber: wallet,

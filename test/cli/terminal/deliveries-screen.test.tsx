@@ -102,7 +102,7 @@ void t.test(
   },
 );
 
-void t.test('a list whose rows fit starts at its first row', async (t) => {
+void t.test('a list that fits on the screen is shown from its first row', async (t) => {
   const { report, shows, press, lines } = await screen(t);
   report({ rows: items(50, 1) });
   await shows('1 of 50');

@@ -276,14 +276,17 @@ void t.test(
   },
 );
 
-void t.test('an expired claim is cancelled with its endpoint', async (t) => {
-  const { sql } = await testDatabase(t);
-  const app = await seedApp(sql, 'http://a/');
-  await queueDeliveries(sql, app, 2);
-  const [passed] = await claim(sql, [app], { room: 1, claimMs: -1 });
-  await cancelUnclaimed(sql, app.endpointId);
-  t.match(await deliveryState(sql, passed!.id), { status: 'cancelled' });
-});
+void t.test(
+  'a delivery with an expired claim is cancelled when its endpoint is deleted',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const app = await seedApp(sql, 'http://a/');
+    await queueDeliveries(sql, app, 2);
+    const [passed] = await claim(sql, [app], { room: 1, claimMs: -1 });
+    await cancelUnclaimed(sql, app.endpointId);
+    t.match(await deliveryState(sql, passed!.id), { status: 'cancelled' });
+  },
+);
 
 void t.test(
   'the sweep finds each endpoint with due deliveries and how long they are due',

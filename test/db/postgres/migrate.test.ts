@@ -24,7 +24,7 @@ void t.test('migrating again applies no file', async (t) => {
   await assertSchema(sql);
 });
 
-void t.test('the files are numbered from 1, without gaps', async (t) => {
+void t.test('the migration files are numbered from 1, without gaps', async (t) => {
   const versions = (await listMigrations()).map(({ version }) => version);
   t.same(
     versions,

@@ -14,7 +14,7 @@ import { queueDeliveries, seedApp } from '../../fixtures/webhooks.ts';
 
 const forbidden = { code: '42501' };
 
-void t.test('every table is granted to a daemon by name', async (t) => {
+void t.test('every table of the schema is named in the rights of a daemon', async (t) => {
   const { sql } = await testDatabase(t);
   const tables = await sql<{ name: string }[]>`
     select relname as name from pg_class

@@ -119,7 +119,7 @@ void t.test('a payment with exactly enough balance and allowance has no obstacle
   t.equal(feeReceiver(good, 'treasury'), 'treasury');
 });
 
-void t.test('the first of several obstacles is the reason', async (t) => {
+void t.test('of several obstacles, the first is returned as the reason', async (t) => {
   fc.assert(
     fc.property(fc.uniqueArray(fc.nat(wrongs.length - 1), { minLength: 1 }), (chosen) => {
       // A closed authority cannot be a replaced one, and a closed account cannot be frozen.

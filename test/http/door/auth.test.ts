@@ -170,7 +170,7 @@ void t.test(
   },
 );
 
-void t.test('rule 5: the next request with a revoked key is 401, despite caches', async (t) => {
+void t.test('rule 5: the next request with a revoked key gets 401, despite caches', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const hot = `/merchant/apps/${merchant.appId}/subscriptions?limit=20`;

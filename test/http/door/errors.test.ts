@@ -530,7 +530,7 @@ void t.test('a validation error states the rule in words, never a pattern', asyn
     );
 });
 
-void t.test('an id in upper case finds its row', async (t) => {
+void t.test('an id in upper case in a path finds the row', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const token = merchant.key;

@@ -137,7 +137,7 @@ void t.test('a change of tier up or down changes the limit from the next request
 });
 
 void t.test(
-  'the 101st HTTP request of a Free merchant is 429 with Retry-After, on all its keys and tokens together',
+  'the 101st request of a Free merchant gets 429 with Retry-After, counted over all its keys and tokens',
   async (t) => {
     const api = await testApi(t, { requestsPerMinute: { free: 100, pro: 1000 } });
     const merchant = await api.merchant();

@@ -31,7 +31,7 @@ async function hooked(api: TestApi) {
 }
 
 void t.test(
-  'failed deliveries can be listed per endpoint; filters are status, type, since, until',
+  'deliveries of an endpoint can be filtered by status, type, since and until',
   async (t) => {
     const api = await testApi(t);
     const { key, path, subscription } = await hooked(api);

@@ -195,7 +195,7 @@ void t.test(
 );
 
 void t.test(
-  "a plan's dunning is up to ten ascending delays and 1 to 90 days, by creation or PATCH; null is default",
+  "a plan's retryHours allow ten ascending delays, pastDueDays 1 to 90; null means the default",
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

@@ -231,7 +231,7 @@ void t.test(
   },
 );
 
-void t.test('PATCH renames a plan, and sunsets it for good', async (t) => {
+void t.test('PATCH renames a plan, or sunsets a plan permanently', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const id = await insertPlan(api.sql, merchant);
@@ -451,7 +451,7 @@ void t.test('a merchant has at most 20 pending plans over all its apps', async (
 });
 
 void t.test(
-  'after a key rotation the merchant signs an update of the pullers; without a change it is CONFLICT',
+  'after a key rotation the merchant signs an update of the pullers; an update without a change gets CONFLICT',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();

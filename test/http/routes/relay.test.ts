@@ -484,7 +484,7 @@ void t.test('a transaction with any changed byte is refused and not sent', async
   t.equal(sent, 0);
 });
 
-void t.test('a lapsed transaction is refused as lapsed', async (t) => {
+void t.test('the relay reports a transaction with an expired blockhash as lapsed', async (t) => {
   const api = await chainApi(t);
   const { subscriber, keypair, transaction } = await opening(api);
   api.localnet.mineBlocks(200);

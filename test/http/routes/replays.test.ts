@@ -107,7 +107,7 @@ void t.test(
 );
 
 void t.test(
-  'a second endpoint is a CONFLICT whose message explains the effect of a deletion',
+  'creating a second endpoint gets CONFLICT, and the message explains the effect of a deletion',
   async (t) => {
     const api = await testApi(t);
     const own = await shop(api);

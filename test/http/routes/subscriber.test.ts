@@ -131,7 +131,7 @@ void t.test('a subscribe request states how much USDC and SOL the wallet lacks',
   t.same(await warnings(), []);
 });
 
-void t.test('registration checks the account on chain', async (t) => {
+void t.test('registration fails unless the on-chain account matches', async (t) => {
   const api = await chainApi(t);
   const merchant = await api.merchant();
   const plan = await api.publishedPlan(merchant);
@@ -510,7 +510,7 @@ void t.test('a new account at the address ends the open registration of the old 
 });
 
 void t.test(
-  'a force-cancelled subscription is registered again only after it was opened again',
+  'a force-cancelled subscription is registered again only after the wallet opened it again',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();
@@ -587,7 +587,7 @@ void t.test(
 );
 
 void t.test(
-  'a resume also renews a revoked approval, and is CONFLICT once the authority is closed',
+  'a resume also renews a revoked approval; after the authority was closed it gets CONFLICT',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();

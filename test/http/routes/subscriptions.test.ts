@@ -434,7 +434,7 @@ void t.test(
 );
 
 void t.test(
-  'a forced cancel ends at once, with cancel_forced; an ended subscription is CONFLICT',
+  'a forced cancellation ends the subscription at once; for an ended subscription it gets CONFLICT',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

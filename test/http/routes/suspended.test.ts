@@ -14,7 +14,7 @@ const refusal = (message: string | RegExp) => ({
 });
 
 void t.test(
-  'a suspended merchant can read, cancel and revoke keys; everything else is FORBIDDEN',
+  'a suspended merchant can read, cancel and revoke keys; everything else gets FORBIDDEN',
   async (t) => {
     const api = await testApi(t);
     const { sql } = api;

@@ -140,7 +140,7 @@ void t.test('requests and sends above the rate per second get 429', async (t) =>
   t.equal(await statusOf(chain, 'getSlot'), 200);
 });
 
-void t.test('a rate limit has room again after a second', async (t) => {
+void t.test('the rate limit allows requests again after a second', async (t) => {
   const wait = stopClock(t);
   const chain = await startTestChain(t, { blockMs: 0 });
   await limit(chain, { requests: 2 });

@@ -189,7 +189,7 @@ void t.test('a fork survives a restart: dropped blocks stay dropped', async (t) 
   t.equal(await balanceOf(second.rpcUrl, stranger), 3_000_000, 'the same bytes can land again');
 });
 
-void t.test('a truncated record loses only its own block', async (t) => {
+void t.test('a truncated record in the log loses only the block of this record', async (t) => {
   const root = t.testdir();
   const dataDir = join(root, 'whole');
   const first = await open(t, { dataDir, blockMs: 0 });

@@ -218,7 +218,7 @@ void t.test('transactions that a validator would not run are refused', async (t)
   for (const [name, wrong] of refused) t.ok(isRefused(wrong), name);
 });
 
-void t.test('the fee equals LiteSVM’s charge', async (t) => {
+void t.test('the computed fee of a transaction equals the fee that LiteSVM charges', async (t) => {
   const chain = openChain(0, undefined);
   airdrop(chain, payer.publicKey.toBase58(), 10n ** 12n);
   airdrop(chain, other.publicKey.toBase58(), 10n ** 12n);

@@ -47,17 +47,20 @@ void t.test('exactly the transactions of a batch with only valid signatures pass
   );
 });
 
-void t.test('concurrent batches get their own results', async (t) => {
-  const batches = Array.from({ length: 8 }, (_, batch) =>
-    Array.from({ length: 5 }, (_, index) => {
-      const bytes = transfer(batch * 5 + index, 1);
-      if (index === batch % 5) bytes[1] = (bytes[1] ?? 0) ^ 1;
-      return decodeTransaction(bytes);
-    }),
-  );
-  const found = await Promise.all(batches.map(verifiedTransactions));
-  t.same(
-    found.map((good, batch) => batches[batch]!.map((transaction) => good.includes(transaction))),
-    batches.map((_, batch) => Array.from({ length: 5 }, (_, index) => index !== batch % 5)),
-  );
-});
+void t.test(
+  'each of several concurrent batches gets the results for its own transactions',
+  async (t) => {
+    const batches = Array.from({ length: 8 }, (_, batch) =>
+      Array.from({ length: 5 }, (_, index) => {
+        const bytes = transfer(batch * 5 + index, 1);
+        if (index === batch % 5) bytes[1] = (bytes[1] ?? 0) ^ 1;
+        return decodeTransaction(bytes);
+      }),
+    );
+    const found = await Promise.all(batches.map(verifiedTransactions));
+    t.same(
+      found.map((good, batch) => batches[batch]!.map((transaction) => good.includes(transaction))),
+      batches.map((_, batch) => Array.from({ length: 5 }, (_, index) => index !== batch % 5)),
+    );
+  },
+);
