@@ -14,7 +14,7 @@ function gates() {
 }
 
 void t.test(
-  'each() starts items in order, up to the limit at a time, and the next as soon as one ends',
+  'each() starts items in order, at most the limit at a time, and starts the next when an item ends',
   async (t) => {
     const { begun, ends, work, settled } = gates();
     const all = each([1, 2, 3, 4, 5], 2, work);

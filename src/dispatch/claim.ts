@@ -145,8 +145,8 @@ export class Claimer {
   }
 
   /**
-   * Adds claimed deliveries to those that can be sent. Releases deliveries whose host has too many
-   * of them.
+   * Adds claimed deliveries to the deliveries that can be sent. If the host of a delivery already
+   * has too many there, releases the delivery instead.
    */
   async offer(deliveries: readonly Ready[]): Promise<void> {
     const crowded = deliveries.filter((delivery) => !this.#offer(delivery));

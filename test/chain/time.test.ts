@@ -15,7 +15,7 @@ function chainAt(seconds: bigint) {
 
 const at = (seconds: bigint) => new Date(Number(seconds) * 1000);
 
-void t.test('callers that accept a clock reading of the same age share one request', async (t) => {
+void t.test('callers that accept clock readings of the same age share one request', async (t) => {
   const { chain, rpc } = chainAt(100n);
   const clock = createChainClock(rpc, { silentMs: 60_000 });
   t.same(await Promise.all([clock.now(), clock.now(), clock.now()]), [

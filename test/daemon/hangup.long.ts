@@ -13,35 +13,38 @@ import { start } from '../fixtures/command.ts';
 import { daemonEnv, startReady } from '../fixtures/daemons.ts';
 import { until } from '../fixtures/webhooks.ts';
 
-void t.test('SIGHUP to serve: the request in flight is answered, exit code 0', async (t) => {
-  const env = await daemonEnv(t);
-  const serve = await startReady(t, 'serve', env);
-  const { address } = JSON.parse(await serve.line(/"address":.*"listening"/)) as {
-    address: string;
-  };
-  const sql = connect(env.DATABASE_URL ?? '', { max: 2, name: 'billing test' });
-  t.teardown(() => sql.end());
-  const holder = await sql.reserve();
-  await holder`begin`;
-  await holder`lock table auth_nonces in exclusive mode`;
-  const answered = fetch(`${address}/auth/nonce`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ wallet: env.KEEPER_ADDRESS }),
-  });
-  await until(
-    async () =>
-      (
-        await sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
-      ).length > 0,
-  );
-  serve.child.kill('SIGHUP');
-  t.match(JSON.parse(await serve.line('stopping; no new work is taken')), { signal: 'SIGHUP' });
-  await holder`commit`;
-  holder.release();
-  t.ok((await answered).ok);
-  t.match(await serve.ended, { code: 0 });
-});
+void t.test(
+  'after SIGHUP, serve answers the request in flight and ends with exit code 0',
+  async (t) => {
+    const env = await daemonEnv(t);
+    const serve = await startReady(t, 'serve', env);
+    const { address } = JSON.parse(await serve.line(/"address":.*"listening"/)) as {
+      address: string;
+    };
+    const sql = connect(env.DATABASE_URL ?? '', { max: 2, name: 'billing test' });
+    t.teardown(() => sql.end());
+    const holder = await sql.reserve();
+    await holder`begin`;
+    await holder`lock table auth_nonces in exclusive mode`;
+    const answered = fetch(`${address}/auth/nonce`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ wallet: env.KEEPER_ADDRESS }),
+    });
+    await until(
+      async () =>
+        (
+          await sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
+        ).length > 0,
+    );
+    serve.child.kill('SIGHUP');
+    t.match(JSON.parse(await serve.line('stopping; no new work is taken')), { signal: 'SIGHUP' });
+    await holder`commit`;
+    holder.release();
+    t.ok((await answered).ok);
+    t.match(await serve.ended, { code: 0 });
+  },
+);
 
 void t.test('SIGHUP to keeper and dispatch: exit code 0', async (t) => {
   const env = await daemonEnv(t);

@@ -89,7 +89,7 @@ void t.test('refunds are processed in turns of merchants', async (t) => {
   t.equal(await readOldestRefund(sql), 0, 'none is due');
 });
 
-void t.test('rent is checked in turns of merchants', async (t) => {
+void t.test('rent is checked for each merchant in turn', async (t) => {
   const { sql } = await testDatabase(t, { max: 2 });
   const { stranger, honest } = await twoMerchants(sql);
   const out = async ({ id }: typeof honest, count: number, days: number) => {

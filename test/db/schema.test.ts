@@ -59,21 +59,24 @@ void t.test('a period is paid once, and a signature pays a subscription once', a
   await t.rejects(pay('five', start, 'keeper', 'failed'), /further_is_success/);
 });
 
-void t.test('an address has at most one open attempt, for any period', async (t) => {
-  const { sql } = await testDatabase(t);
-  const { id } = await subscribed(sql);
-  const attempt = (signature: string, period = start) => sql`
+void t.test(
+  'a subscription address has at most one open payment attempt, for any period',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const { id } = await subscribed(sql);
+    const attempt = (signature: string, period = start) => sql`
     with signed as (
       insert into transactions (signature, bytes, last_valid_block_height) values (sha512(${signature}::text::bytea), '\\x00', 1) returning id
     )
     insert into payment_attempts (subscription_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
     select ${id}, 'subscription pda', id, ${period}, gen_random_uuid(), 100, 1, 99 from signed`;
-  await attempt('one');
-  await t.rejects(attempt('two'), /one_open_attempt_per_address/);
-  await t.rejects(attempt('two', end), /one_open_attempt_per_address/);
-  await sql`update payment_attempts set state = 'expired', resolved_at = now()`;
-  await t.resolves(attempt('two'));
-});
+    await attempt('one');
+    await t.rejects(attempt('two'), /one_open_attempt_per_address/);
+    await t.rejects(attempt('two', end), /one_open_attempt_per_address/);
+    await sql`update payment_attempts set state = 'expired', resolved_at = now()`;
+    await t.resolves(attempt('two'));
+  },
+);
 
 void t.test('an account has at most one live registration', async (t) => {
   const { sql } = await testDatabase(t);

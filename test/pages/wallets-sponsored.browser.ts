@@ -6,7 +6,7 @@ import { paysAndCancels, walletRows } from '../fixtures/wallet-rows.ts';
 
 t.teardown(closeBrowser);
 
-void t.test('each known wallet subscribes, pays and cancels with sponsoring', async (t) => {
+void t.test('each supported wallet app subscribes, pays and cancels with sponsoring', async (t) => {
   const stage = await startStage(t, { env: { SPONSOR_LAMPORTS_PER_DAY: '1000000000' } });
   const { id: planId } = await stage.plan();
   for (const [name, { switches, before, sponsored }] of Object.entries(walletRows)) {

@@ -85,7 +85,7 @@ void t.test('the excess rent goes to the recorded receiver only (130)', async (t
 });
 
 void t.test(
-  'the rent payer can close an abandoned subscription in a slot after its authority was created',
+  'the rent payer can close an abandoned subscription once its authority is closed and a slot has passed',
   async (t) => {
     const scene = sponsored();
     const { user, sponsor, key, plan } = scene;

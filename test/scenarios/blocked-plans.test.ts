@@ -43,7 +43,7 @@ async function differences(stage: Stage, keepers = [stage.keeper.address]) {
 }
 
 void t.test(
-  'a plan without the keeper is blocked with one alert, and collected once it names the keeper',
+  'a plan that does not list the keeper is blocked with one alert, and collected once it lists the keeper',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();

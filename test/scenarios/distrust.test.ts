@@ -124,7 +124,7 @@ void t.test('an endpoint without any account is skipped beside a good endpoint',
 });
 
 void t.test(
-  'an endpoint a day ahead is skipped beside a good one, and the next period is paid when it is due',
+  'an endpoint whose clock is a day ahead is skipped beside a good one; the next period is paid when due',
   async (t) => {
     const { stage, subscriptions, start, alerts } = await scene(t, aDayAhead);
     const keeper = await start(true);
@@ -174,7 +174,7 @@ void t.test(
 );
 
 void t.test(
-  'if one of two endpoints returns no account but the clock, no subscription ends',
+  'if one of two endpoints returns only the clock and no other account, no subscription ends',
   async (t) => {
     const { stage, subscriptions, start } = await scene(t, withoutAnyButClock);
     await start(true);

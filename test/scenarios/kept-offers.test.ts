@@ -105,28 +105,31 @@ void t.test(
   },
 );
 
-void t.test('a wallet registers with the terms of a checkout that has expired since', async (t) => {
-  const stage = await startApiStage(t);
-  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
-  const merchant = await merchantOf(stage, plan);
-  for (const names of ['nothing', 'the offer', 'the session']) {
-    const session = await merchant.session({ externalId: names, discount: { percentOff: 50 } });
-    const buyer = await stage.buyer(plan);
-    const { offerId, transaction, subscriptionPda } = await offerOf(buyer, {
-      checkoutSessionId: session.id,
-    });
-    await stage.land(buyer.keypair, transaction);
-    await passDay(stage);
-    const more = {
-      nothing: {},
-      'the offer': { offerId },
-      'the session': { checkoutSessionId: session.id },
-    }[names];
-    const { status, body } = await post(buyer, subscriptionPda, more);
-    t.equal(status, 201, `${names}: ${JSON.stringify(body)}`);
-    t.match(await rowsOf(stage, buyer), [{ externalId: names, discountPercent: 50 }]);
-  }
-});
+void t.test(
+  'a wallet that paid in a checkout session registers with its terms, although it has expired since',
+  async (t) => {
+    const stage = await startApiStage(t);
+    const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+    const merchant = await merchantOf(stage, plan);
+    for (const names of ['nothing', 'the offer', 'the session']) {
+      const session = await merchant.session({ externalId: names, discount: { percentOff: 50 } });
+      const buyer = await stage.buyer(plan);
+      const { offerId, transaction, subscriptionPda } = await offerOf(buyer, {
+        checkoutSessionId: session.id,
+      });
+      await stage.land(buyer.keypair, transaction);
+      await passDay(stage);
+      const more = {
+        nothing: {},
+        'the offer': { offerId },
+        'the session': { checkoutSessionId: session.id },
+      }[names];
+      const { status, body } = await post(buyer, subscriptionPda, more);
+      t.equal(status, 201, `${names}: ${JSON.stringify(body)}`);
+      t.match(await rowsOf(stage, buyer), [{ externalId: names, discountPercent: 50 }]);
+    }
+  },
+);
 
 void t.test(
   'a wallet whose offer did not land cannot register with the terms of an expired checkout',

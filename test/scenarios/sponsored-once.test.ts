@@ -55,7 +55,7 @@ void t.test(
     );
 
     await t.test(
-      'of two transactions of each purpose one lands, and the other is refused',
+      'of two transactions with the same purpose, one lands and the program refuses the other',
       async (t) => {
         const [one] = await on.subscribes(on.order(a));
         const verbs: Verb[] = ['cancel', 'resume', 'approval/revoke', 'repair', 'cancel', 'close'];

@@ -35,7 +35,7 @@ function startOfWindow(stage: Stage): void {
 }
 
 void t.test(
-  'renewals of one window are collected together at its end, despite restarts and notices',
+  'renewals due in one window are collected together at the window’s end, despite restarts and notices',
   async (t) => {
     const stage = await startWindows(t);
     const plan = await stage.plan();

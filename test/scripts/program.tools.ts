@@ -41,7 +41,7 @@ void t.test(
 );
 
 void t.test(
-  'a copy of the source elsewhere builds to the same bytes, a changed one to others',
+  'the source copied to another directory builds to the same bytes, changed source to other bytes',
   async (t) => {
     const copy = mkdtempSync(join(tmpdir(), 'billing-link-test-'));
     t.teardown(() => rmSync(copy, { recursive: true }));

@@ -274,7 +274,7 @@ void t.test('each kind of corrupted record is reported by name', (t) => {
 });
 
 void t.test(
-  'an attempt signed while the subscription is cancelled is a breach, before or after it is not',
+  'a payment attempt signed while the subscription is cancelled is a breach; before or after, it is none',
   (t) => {
     const judged = (attempts: Attempt[], events: ReportedEvent[], turns: SeenTurn[] = []) =>
       afterCancel({ attempts, reported: events, turns, lastSends: new Map() });

@@ -106,13 +106,17 @@ void t.test('a request without a response after 5 s fails as a timeout', besides
   });
 });
 
-void t.test('a status line that drips, one byte each 200 ms, is cut at 5 s', besides, async (t) => {
-  const { url } = await rawServer(
-    t,
-    (socket) => void drip(socket, 'HTTP/1.1 200 OK, but this is much too slow\r\n\r\n'),
-  );
-  t.match(await cutAtDeadline(t, url), { httpStatus: null, error: 'timeout' });
-});
+void t.test(
+  'a response whose status line arrives one byte per 200 ms is cut at 5 s',
+  besides,
+  async (t) => {
+    const { url } = await rawServer(
+      t,
+      (socket) => void drip(socket, 'HTTP/1.1 200 OK, but this is much too slow\r\n\r\n'),
+    );
+    t.match(await cutAtDeadline(t, url), { httpStatus: null, error: 'timeout' });
+  },
+);
 
 void t.test(
   'the status counts if headers still arrive when the 5 s are over',
@@ -127,7 +131,7 @@ void t.test(
 );
 
 void t.test(
-  'a body that drips, one byte each 200 ms, is cut at 5 s, and its status counts',
+  'a response whose body arrives one byte per 200 ms is cut at 5 s, and its status counts',
   besides,
   async (t) => {
     const begun = 'x'.repeat(10);

@@ -34,7 +34,7 @@ export function joinStatuses(reports: readonly Report[], hosts: number): Signatu
 
 /**
  * Order of statuses: final before not final, a success before a failure, then by commitment.
- * Doubted ones come last.
+ * Doubted statuses come last.
  */
 function rank(status: SignatureStatus | null): number {
   if (status === null) return -2;

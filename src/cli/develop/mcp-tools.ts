@@ -59,8 +59,8 @@ const IDEMPOTENCY_KEY = 'idempotency-key';
 const STANDARD_FORMATS = ['date-time', 'email', 'ipv4', 'ipv6', 'uri', 'uuid'];
 
 /**
- * Returns one tool for each operation that an API key may call and that returns JSON. Without
- * `write`, returns only the operations that change nothing.
+ * Returns one tool for each operation that returns JSON and is open to API keys. Without `write`,
+ * returns only the operations that change nothing.
  */
 export function toolsOf(document: OpenApiDocument, write: boolean): Map<string, ApiTool> {
   const tools = new Map<string, ApiTool>();

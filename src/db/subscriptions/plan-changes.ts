@@ -110,9 +110,9 @@ export async function hasOpenChange(
 /**
  * Returns whether the credits of a wallet in one app add up: the credit that was made equals the
  * credit that was spent plus the credit that is left. listCreditFaults checks the same for all
- * wallets. A keeper checks this before it spends credit, because the API (`serve`) can write the
- * credit that was made and that is left, and a keeper does not trust the API. Only keepers can
- * write the credit that was spent.
+ * wallets. A keeper checks this before it spends credit, because it does not trust the API
+ * (`serve`). The API can write the made and the remaining credit. Only keepers can write the spent
+ * credit.
  */
 export async function creditsAddUp(sql: Queryable, subscriptionId: string): Promise<boolean> {
   const [row] = await sql<{ addUp: boolean }[]>`

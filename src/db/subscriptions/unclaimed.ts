@@ -1,4 +1,4 @@
-// Registrations that a keeper made from the chain and that their wallet has not claimed yet.
+// Registrations that a keeper made from the chain, as long as their wallet has not claimed them.
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import { takenFromKeepers } from './leases.ts';

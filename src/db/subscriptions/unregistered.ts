@@ -133,10 +133,10 @@ async function takeDue(
 /**
  * Claims addresses that a keeper reads again, at most `limit` of each kind, in turns of merchants.
  * (1) Addresses of unregistered subscriptions, of unregistered offers, and of submitted offers that
- * resume an account: those that are due, with `again` also those that are not. (2) Addresses of
- * submitted sponsored offers to resume, of subscriptions reinstated in the last day, and of
- * subscriptions replaced in the last hour, because their wallet may have resumed one before the
- * change was recorded.
+ * resume an account. Without `again`, only addresses that are due. (2) Addresses of submitted
+ * sponsored offers to resume, of subscriptions reinstated in the last day, and of subscriptions
+ * replaced in the last hour, because their wallet may have resumed one before the change was
+ * recorded.
  */
 export async function takeAwaited(
   sql: Queryable,

@@ -344,9 +344,9 @@ export async function writeStates(
 }
 
 /**
- * Makes subscriptions due now (chain time) after an on-chain change at `slot`. Leaves out ended
- * ones that a keeper need not read any more. Raises `notices`, so that a keeper with a lease reads
- * the subscription again. Raises observed_slot to `slot`, so that the keeper ignores older state.
+ * Makes subscriptions due now (chain time) after an on-chain change at `slot`, except ended ones
+ * that no keeper needs to read. Raises `notices`, so that a keeper with a lease reads the
+ * subscription again. Raises observed_slot to `slot`, so that the keeper ignores older state.
  */
 export async function makeDue(
   sql: Queryable,

@@ -112,8 +112,8 @@ export function end(
 }
 
 /**
- * Records that the account of an ended subscription was read and that its pulls are recorded. Also
- * records whether anything can still be pulled from the account for this subscription.
+ * Records two facts about an ended subscription: its account was read, and its pulls are recorded.
+ * Also records whether anything can still be pulled from the account for this subscription.
  */
 export function noteRead(
   { row, state }: SubscriptionUpdate,
@@ -205,8 +205,8 @@ function recordLastPulls(
 }
 
 /**
- * Returns whether the keeper can close an on-chain account and get its rent back. This requires
- * that a keeper paid the rent, and that the account has expired or its plan has ended.
+ * Returns whether the keeper can close an on-chain account and get its rent back. A keeper must
+ * have paid the rent, and the account must have expired or its plan must have ended.
  */
 function closable(
   { now, plan }: ChainView,

@@ -20,8 +20,8 @@ import { hashSecret } from './offer.ts';
 
 /**
  * The holder of an offer: a signed-in wallet, or a page with the offer's secret. `origins` are the
- * origins from which the page's request may come. Null stands for a request without an origin, such
- * as a request of a program.
+ * origins from which the page's request may come. Null means a request without an origin, for
+ * example from a program.
  */
 export type OfferHolder =
   | { readonly wallet: string }

@@ -152,7 +152,7 @@ export interface Opened {
 
 /**
  * Reads the opened account and the payment from the transaction of a landed sign-up. The amounts
- * are those that the keeper committed. Throws ChainDataError if the transaction opens no paid
+ * are the amounts that the keeper committed. Throws ChainDataError if the transaction opens no paid
  * subscription.
  */
 export function openedBy(

@@ -69,9 +69,7 @@ export interface SponsoredOfferMade {
   readonly minContextSlot: number;
   /** Secret that replaces the sign-in of the wallet. Null for a signed-in wallet. */
   readonly secret: string | null;
-  /**
-   * The approval that the wallet has given to another program and that the transaction replaces.
-   */
+  /** The wallet's approval of another program, which the transaction replaces. */
   readonly replaces: ForeignApproval | null;
   /** The time for which the credit of a change of plan was computed. Null for other offers. */
   readonly creditAt: Date | null;

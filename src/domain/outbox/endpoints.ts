@@ -94,8 +94,8 @@ export function urlFault(
 }
 
 /**
- * Returns a URL in the form that is stored and that the dispatcher calls. The URL is normalized
- * (case, default port, dots, encoding). Its fragment is removed, because a fragment is never sent.
+ * Returns a URL in the form that is stored and called. The URL is normalized (case, default port,
+ * dots, encoding). Its fragment is removed, because a fragment is never sent.
  */
 export function calledUrl(text: string): string {
   const { origin, pathname, search } = new URL(text);

@@ -22,8 +22,8 @@ export interface SessionTerms extends DiscountTerms {
 }
 
 /**
- * Hours of the offered trial: that of the checkout session or the offer, else that of the plan.
- * Null without a trial.
+ * Hours of the offered trial. The trial of the checkout session or the offer takes precedence over
+ * the trial of the plan. Null without a trial.
  */
 export function offeredTrial(
   plan: Pick<PlanRow, 'trialHours'>,

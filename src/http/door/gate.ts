@@ -4,7 +4,7 @@
 // budgets: (1) for all its callers below the Pro tier, (2) for pages and public data, (3) for
 // signing in, (4) for refused sign-ins, (5) for offers of checkouts, (6) for invalid credentials,
 // (7) for POST and PATCH requests in a day. A spent budget refuses only requests of its own kind.
-// Routes with `answersKnown` are told that a budget per minute is spent, and respond with cached
+// When a budget per minute is spent, routes with `answersKnown` still run, and respond with cached
 // data. While budget (6) is spent, API keys that this process has not accepted lately are refused
 // without a look-up.
 import type { FastifyReply, FastifyRequest } from 'fastify';

@@ -297,9 +297,10 @@ async function commitSponsored(
     isOpened ? rpc.getMinimumBalanceForRentExemption(length) : 0n;
   const [latest, authorityRent, subscriptionRent, week] = await Promise.all([
     // The keeper does not trust the block height and the slot in the offer, because the API wrote
-    // them. It stores the height of the latest blockhash, and that blockhash's slot or the slot of
-    // the accounts. These are never lower than the values of the transaction's own blockhash, so
-    // the transaction never counts as expired while it can still land.
+    // them. Instead it stores the height of the latest blockhash. As slot it stores the newer of
+    // that blockhash's slot and the slot at which the accounts were read. These are never lower
+    // than the values of the transaction's own blockhash, so the transaction never counts as
+    // expired while it can still land.
     rpc.getLatestBlockhash(),
     rent(built.opensAuthority, AUTHORITY_LENGTH),
     rent(built.opensSubscription, SUBSCRIPTION_LENGTH),

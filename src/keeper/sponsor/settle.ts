@@ -58,11 +58,11 @@ export async function settleFailed(
 }
 
 /**
- * Settles a transaction whose blockhash has expired and that no endpoint knows at `slot`. It has
- * landed nevertheless (1) if its subscription account exists and the sponsor paid the account's
- * rent, because no other transaction opens this account with the sponsor's rent while the attempt
- * is open, or (2) if the history of the account's address lists it, because the wallet may have
- * closed the account. Resolves with true if it has landed.
+ * Settles a transaction with an expired blockhash that every endpoint lacks at `slot`. The
+ * transaction has landed nevertheless (1) if its subscription account exists and the sponsor paid
+ * the account's rent, because no other transaction opens this account with the sponsor's rent while
+ * the attempt is open, or (2) if the history of the account's address lists it, because the wallet
+ * may have closed the account. Resolves with true if it has landed.
  */
 export async function settleExpired(
   context: Context,

@@ -113,9 +113,9 @@ export class Resolver {
   }
 
   /**
-   * Settles the attempts that no endpoint has seen and that can never land any more. Attempts that
-   * may still land, or whose history cannot be read, are neither in `done` nor in `unknown`. Takes
-   * at most 256 transactions.
+   * Settles the unseen attempts (no endpoint has their transaction) that can never land any more.
+   * Attempts that may still land, or whose history cannot be read, are neither in `done` nor in
+   * `unknown`. Takes at most 256 transactions.
    */
   async expired(batch: readonly PendingAttempt[]): Promise<ExpiryResult> {
     const { rpc, sql, log } = this.#context;

@@ -69,8 +69,8 @@ export function createChaos(processes: Processes, total: number, periods: number
   };
 }
 /**
- * Runs a query and retries it for at most 20 s. When the sandbox kills Postgres, a connection pool
- * notices a lost connection only at its next query, and that query fails.
+ * Runs a query and retries it for at most 20 s. The first query after the sandbox kills Postgres
+ * may fail, because a connection pool notices a lost connection only at the next query.
  */
 export function retrying<T>(query: () => Promise<T>): Promise<T> {
   return pRetry(query, { retries: 200, factor: 1, minTimeout: 100, maxRetryTime: 20_000 });

@@ -103,7 +103,7 @@ function useRuns(shown: (view: View) => void) {
   };
 }
 
-/** The terms that the page has shown and that the user has to confirm. Part of Offered. */
+/** The terms that the page has shown. The user has to confirm them. Part of Offered. */
 function useShown(order: Order) {
   const [terms, setTerms] = useState<Terms>(order.plan);
   const [replacing, setReplacing] = useState<string>();

@@ -44,7 +44,7 @@ void t.test('a missing, a closed and an empty account are read as no subscriptio
   t.end();
 });
 
-void t.test('a subscription is live if it is not cancelled', (t) => {
+void t.test('an on-chain subscription counts as live while it is not cancelled', (t) => {
   const program = SUBSCRIPTIONS_PROGRAM;
   t.equal(liveSubscriptionIn(account(program, subscription), program)?.expiresAt, 0n);
   const cancelled = Buffer.alloc(155, 1);

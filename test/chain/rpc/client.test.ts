@@ -251,7 +251,7 @@ void t.test('signature statuses are read, and merged from several endpoints', as
     },
   );
   await t.test(
-    'a final failure that only one of several endpoints reports is marked as doubted',
+    'a final failure that only one of several endpoints reports is marked as uncertain',
     async (t) => {
       const final = { ...landed, confirmationStatus: 'finalized' };
       const doubted = { slot: 6n, err: failedOne.err, commitment: 'processed', isDoubted: true };

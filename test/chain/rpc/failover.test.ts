@@ -538,7 +538,7 @@ void t.test(
       t.same(await failover.callAll('m', [], text), ['first', 'third']);
     });
     await t.test(
-      'a request to all endpoints skips those that are down, unless all are',
+      'a request to all endpoints skips endpoints that are down, unless every endpoint is down',
       async (t) => {
         stopClock(t);
         const { failover, servers, counts } = await setup(t, [

@@ -63,7 +63,7 @@ void t.test('a landed transaction is polled rarely until its slot is rooted, the
 });
 
 void t.test(
-  'a finalized transaction is not polled, and neither is one that no process can have sent',
+  'a finalized transaction is not polled, nor is a transaction that no process can have sent',
   (t) => {
     t.notOk(
       shouldPoll({ ...sent, status: { ...confirmed, commitment: 'finalized' } }, silent, 60_000),

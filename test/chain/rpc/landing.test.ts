@@ -213,7 +213,7 @@ void t.test(
 );
 
 void t.test(
-  'a search by refund reference ignores the given known transactions with that reference',
+  'a search by refund reference leaves out the given transactions, although they have that reference',
   async (t) => {
     const listing = (...listed: object[]) => node({ getSignaturesForAddress: listed });
     const known = listing(entry('known'), entry('failed', 'x'));

@@ -110,28 +110,25 @@ const reading = (address: string) => ({
   isWritable: false,
 });
 
-void t.test(
-  'a sponsored change of plan has no memo, so 222 bytes stay free for a wallet’s assertions',
-  (t) => {
-    const old = planAddress(program, merchant, 41n);
-    const replaced = subscriptionAddress(program, old.address, wallet.address).address;
-    const authority = { user: wallet.address, mint, payer: sponsor.address, bump: 255, initId: 9n };
-    const instructions = [
-      ...cancelInstructions(program, {
-        ...{ subscriber: wallet.address, plan: old.address, subscription: replaced },
-      }),
-      ...opening({ ...state, authority, approved: true }),
-    ];
-    const withMemo = build(instructions);
-    t.equal(1 + 2 * 64 + withMemo.length, 1064);
-    t.notOk(leavesRoom(withMemo));
-    const message = sponsoredMessage(both, instructions, { blockhash, reference: null, budget });
-    t.equal(1 + 2 * 64 + message.length, 1005);
-    t.ok(leavesRoom(message));
-    t.equal(readWalletSigned(signed(message))?.wallet, wallet.address);
-    t.end();
-  },
-);
+void t.test('a sponsored change of plan leaves 222 bytes free, because it has no memo', (t) => {
+  const old = planAddress(program, merchant, 41n);
+  const replaced = subscriptionAddress(program, old.address, wallet.address).address;
+  const authority = { user: wallet.address, mint, payer: sponsor.address, bump: 255, initId: 9n };
+  const instructions = [
+    ...cancelInstructions(program, {
+      ...{ subscriber: wallet.address, plan: old.address, subscription: replaced },
+    }),
+    ...opening({ ...state, authority, approved: true }),
+  ];
+  const withMemo = build(instructions);
+  t.equal(1 + 2 * 64 + withMemo.length, 1064);
+  t.notOk(leavesRoom(withMemo));
+  const message = sponsoredMessage(both, instructions, { blockhash, reference: null, budget });
+  t.equal(1 + 2 * 64 + message.length, 1005);
+  t.ok(leavesRoom(message));
+  t.equal(readWalletSigned(signed(message))?.wallet, wallet.address);
+  t.end();
+});
 
 void t.test(
   'a sponsored sign-up leaves 222 bytes free, unless a third address paid the rent of a previous account',
@@ -217,93 +214,87 @@ void t.test('a sponsored transaction is read once the wallet has signed it', (t)
   t.end();
 });
 
-void t.test(
-  'the sponsor signs the message that it built, also if the wallet appended assertions',
-  (t) => {
-    const message = build(opening(state));
-    const change = (other: Buffer) => forSponsor(message, other);
-    t.equal(change(message), undefined);
-    t.equal(change(appended(message, assertion(reading(plan.address)))), undefined);
-    t.equal(change(appended(message, assertion(reading(generateKeypair().address)))), undefined);
-    t.equal(change(appended(message, assertion(), assertion(reading(mint)))), undefined);
+void t.test('the sponsor signs the message it built, also with assertions appended', (t) => {
+  const message = build(opening(state));
+  const change = (other: Buffer) => forSponsor(message, other);
+  t.equal(change(message), undefined);
+  t.equal(change(appended(message, assertion(reading(plan.address)))), undefined);
+  t.equal(change(appended(message, assertion(reading(generateKeypair().address)))), undefined);
+  t.equal(change(appended(message, assertion(), assertion(reading(mint)))), undefined);
 
-    const sign = (address: string, isWritable = false) => ({
-      pubkey: new PublicKey(address),
-      isSigner: true,
-      isWritable,
-    });
-    const write = (address: string) => ({ ...reading(address), isWritable: true });
-    const signer = 'it has an assertion that names a signer';
-    t.equal(change(appended(message, assertion(reading(sponsor.address)))), signer);
-    t.equal(change(appended(message, assertion(sign(sponsor.address, true)))), signer);
-    t.equal(change(appended(message, assertion(reading(wallet.address)))), signer);
-    t.equal(
-      change(appended(message, assertion(reading(subscription)))),
-      'it has an assertion that names a writable account',
-    );
-    t.equal(
-      change(appended(message, assertion(write(generateKeypair().address)))),
-      'it makes other accounts writable',
-    );
-    t.equal(
-      change(appended(message, assertion(write(plan.address)))),
-      'it makes other accounts writable',
-    );
-    t.equal(
-      change(appended(message, assertion(sign(generateKeypair().address)))),
-      'it has other signers',
-    );
-    const stealing = SystemProgram.transfer({
-      fromPubkey: new PublicKey(sponsor.address),
-      toPubkey: new PublicKey(wallet.address),
-      lamports: 1,
-    });
-    t.match(
-      change(appended(message, stealing)),
-      /^it has a further instruction, of the program 1111/,
-    );
-    t.match(
-      change(appended(message, ...Array.from({ length: 16 }, () => assertion()))),
-      'it is too long',
-    );
-    t.end();
-  },
-);
+  const sign = (address: string, isWritable = false) => ({
+    pubkey: new PublicKey(address),
+    isSigner: true,
+    isWritable,
+  });
+  const write = (address: string) => ({ ...reading(address), isWritable: true });
+  const signer = 'it has an assertion that names a signer';
+  t.equal(change(appended(message, assertion(reading(sponsor.address)))), signer);
+  t.equal(change(appended(message, assertion(sign(sponsor.address, true)))), signer);
+  t.equal(change(appended(message, assertion(reading(wallet.address)))), signer);
+  t.equal(
+    change(appended(message, assertion(reading(subscription)))),
+    'it has an assertion that names a writable account',
+  );
+  t.equal(
+    change(appended(message, assertion(write(generateKeypair().address)))),
+    'it makes other accounts writable',
+  );
+  t.equal(
+    change(appended(message, assertion(write(plan.address)))),
+    'it makes other accounts writable',
+  );
+  t.equal(
+    change(appended(message, assertion(sign(generateKeypair().address)))),
+    'it has other signers',
+  );
+  const stealing = SystemProgram.transfer({
+    fromPubkey: new PublicKey(sponsor.address),
+    toPubkey: new PublicKey(wallet.address),
+    lamports: 1,
+  });
+  t.match(
+    change(appended(message, stealing)),
+    /^it has a further instruction, of the program 1111/,
+  );
+  t.match(
+    change(appended(message, ...Array.from({ length: 16 }, () => assertion()))),
+    'it is too long',
+  );
+  t.end();
+});
 
-void t.test(
-  'an assertion inserted between the instructions is refused, and so are changed terms',
-  (t) => {
-    const message = build(opening(state));
-    const decoded = TransactionMessage.decompile(VersionedMessage.deserialize(message));
-    decoded.instructions.splice(4, 0, assertion());
-    const between = Buffer.from(decoded.compileToLegacyMessage().serialize());
-    t.match(forSponsor(message, between), /^its instruction 5 is not the one/);
-    const others = [
-      build([...opening(state).slice(0, -2)]),
-      build([...opening(state), ...pulls.slice(1)]),
-      sponsoredMessage(both, opening(state), { blockhash, reference: 'offer 2', budget }),
-      sponsoredMessage(both, opening(state), {
-        blockhash,
-        reference: 'offer 1',
-        budget: { ...budget, unitPrice: 30_000n },
-      }),
-    ];
-    for (const other of others) t.type(forSponsor(message, other), 'string');
-    const later = { blockhash: bs58.encode(Buffer.alloc(32, 8)), reference: 'offer 1', budget };
-    t.equal(
-      forSponsor(message, sponsoredMessage(both, opening(state), later)),
-      'it has another blockhash',
-    );
-    const payer = generateKeypair().address;
-    const paid = sponsoredMessage(
-      { ...both, sponsor: payer },
-      cancelInstructions(program, parties),
-      later,
-    );
-    t.ok(forSponsor(build(cancelInstructions(program, parties)), paid));
-    t.end();
-  },
-);
+void t.test('an assertion between the instructions is refused, and so are changed terms', (t) => {
+  const message = build(opening(state));
+  const decoded = TransactionMessage.decompile(VersionedMessage.deserialize(message));
+  decoded.instructions.splice(4, 0, assertion());
+  const between = Buffer.from(decoded.compileToLegacyMessage().serialize());
+  t.match(forSponsor(message, between), /^its instruction 5 is not the one/);
+  const others = [
+    build([...opening(state).slice(0, -2)]),
+    build([...opening(state), ...pulls.slice(1)]),
+    sponsoredMessage(both, opening(state), { blockhash, reference: 'offer 2', budget }),
+    sponsoredMessage(both, opening(state), {
+      blockhash,
+      reference: 'offer 1',
+      budget: { ...budget, unitPrice: 30_000n },
+    }),
+  ];
+  for (const other of others) t.type(forSponsor(message, other), 'string');
+  const later = { blockhash: bs58.encode(Buffer.alloc(32, 8)), reference: 'offer 1', budget };
+  t.equal(
+    forSponsor(message, sponsoredMessage(both, opening(state), later)),
+    'it has another blockhash',
+  );
+  const payer = generateKeypair().address;
+  const paid = sponsoredMessage(
+    { ...both, sponsor: payer },
+    cancelInstructions(program, parties),
+    later,
+  );
+  t.ok(forSponsor(build(cancelInstructions(program, parties)), paid));
+  t.end();
+});
 
 void t.test('the sponsor signs no message with a changed byte', (t) => {
   const message = appended(build(opening(state)), assertion(reading(plan.address)));

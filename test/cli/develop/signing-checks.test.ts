@@ -381,7 +381,7 @@ void t.test(
 );
 
 void t.test(
-  'no random instruction of a known program is accepted if it moves something unrequested',
+  'a random instruction of a recognised program is refused if it moves anything that was not requested',
   (t) => {
     const none = { ...reading, to: [], programs: [] };
     const bytes = fc.uint8Array({ maxLength: 20 });

@@ -197,7 +197,7 @@ void t.test(
 );
 
 void t.test(
-  'reconcile takes since inclusively and until exclusively; a payment without a time is in every range',
+  'reconcile includes --since and excludes --until; a payment without a time is in every range',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());

@@ -81,33 +81,36 @@ void t.test(
   },
 );
 
-void t.test('a wrong length, other signers, or bytes behind the text are refused', (t) => {
-  const refused = (bytes: Buffer, what: string) =>
-    t.notOk(isMessageOf(message, bytes, wallet), what);
-  for (const [name, build] of forms) {
-    const good = build({ text, signers: [wallet] });
-    for (let length = 0; length < good.length; length += 1)
-      if (isMessageOf(message, good.subarray(0, length), wallet))
-        t.fail(`${name}, cut to ${length}`);
-    fc.assert(
-      fc.property(fc.uint8Array({ minLength: 1, maxLength: 80 }), (tail) =>
-        refused(Buffer.concat([good, tail]), `${name} with a tail`),
-      ),
-    );
-    if (name === 'legacy') continue;
-    for (const signers of [[], [other], [wallet, other], [other, wallet], [wallet, wallet]])
-      refused(build({ text, signers }), `${name}, ${signers.length} signers`);
-  }
-  for (const format of [0, 2, 255])
-    refused(envelopes.version0({ text, signers: [wallet], format }), `format ${format}`);
-  refused(envelopes.legacy({ text, signers: [], format: 2 }), 'legacy, format 2');
-  const [first] = forms;
-  const nested = envelopes.version1({
-    text: first![1]({ text, signers: [] }),
-    signers: [wallet],
-  });
-  refused(nested, 'an envelope in an envelope');
-  refused(Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), text]), 'a byte order mark');
-  refused(Buffer.concat([text.subarray(0, 10), Buffer.of(0xc0)]), 'no UTF-8');
-  t.end();
-});
+void t.test(
+  'an off-chain message with a wrong length, other signers or bytes behind its text is refused',
+  (t) => {
+    const refused = (bytes: Buffer, what: string) =>
+      t.notOk(isMessageOf(message, bytes, wallet), what);
+    for (const [name, build] of forms) {
+      const good = build({ text, signers: [wallet] });
+      for (let length = 0; length < good.length; length += 1)
+        if (isMessageOf(message, good.subarray(0, length), wallet))
+          t.fail(`${name}, cut to ${length}`);
+      fc.assert(
+        fc.property(fc.uint8Array({ minLength: 1, maxLength: 80 }), (tail) =>
+          refused(Buffer.concat([good, tail]), `${name} with a tail`),
+        ),
+      );
+      if (name === 'legacy') continue;
+      for (const signers of [[], [other], [wallet, other], [other, wallet], [wallet, wallet]])
+        refused(build({ text, signers }), `${name}, ${signers.length} signers`);
+    }
+    for (const format of [0, 2, 255])
+      refused(envelopes.version0({ text, signers: [wallet], format }), `format ${format}`);
+    refused(envelopes.legacy({ text, signers: [], format: 2 }), 'legacy, format 2');
+    const [first] = forms;
+    const nested = envelopes.version1({
+      text: first![1]({ text, signers: [] }),
+      signers: [wallet],
+    });
+    refused(nested, 'an envelope in an envelope');
+    refused(Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), text]), 'a byte order mark');
+    refused(Buffer.concat([text.subarray(0, 10), Buffer.of(0xc0)]), 'no UTF-8');
+    t.end();
+  },
+);

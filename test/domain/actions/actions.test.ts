@@ -125,7 +125,7 @@ void t.test('a wallet’s possible actions follow from the accounts of its subsc
   t.end();
 });
 
-void t.test('an approval counts as ample until half of it is used', (t) => {
+void t.test('a token approval counts as sufficient until half of it is used', (t) => {
   const half = { ...tokens, delegatedAmount: 2n ** 63n };
   t.ok(hasAmpleApproval({ subscriberTokens: half, authorityAddress }));
   const less = { ...tokens, delegatedAmount: 2n ** 63n - 1n };

@@ -33,7 +33,7 @@ void t.test(
   },
 );
 
-void t.test('prices are compared per hour', (t) => {
+void t.test('the warning for an unusual price compares the prices of plans per hour', (t) => {
   const monthly = plan('monthly', 10_000_000n, 730);
   t.same(codes(plan('yearly', 100_000_000n, 8760), [monthly]), []);
   t.same(codes(plan('yearly', 12_000_000n, 8760), [monthly]), ['amount_far_below']);

@@ -44,7 +44,7 @@ void t.test('a divided amount is shown to the cent unless a fraction of it matte
   for (const [units, shown] of table) t.equal(formatToCent(units), shown);
 });
 
-void t.test('USDC that a wallet lacks is rounded up to the cent', async (t) => {
+void t.test('the amount of USDC that a wallet lacks is shown rounded up to the cent', async (t) => {
   t.strictSame(['0', '1', '10000', '3150001'].map(upToCent), [0n, 10_000n, 10_000n, 3_160_000n]);
 });
 

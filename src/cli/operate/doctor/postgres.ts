@@ -172,8 +172,8 @@ function describeRoles(found: readonly RoleState[]): string {
 }
 
 /**
- * Compares the configuration with the installation: the settings that the first daemon recorded in
- * the database and that all daemons must share.
+ * Compares the configuration with the settings in the database. The first daemon recorded these
+ * settings there, and all daemons must share them.
  */
 async function installation(sql: Sql, config: Config): Promise<Check> {
   if ((config.keeperAddress ?? config.keeperKeypair) === undefined || config.treasury === undefined)

@@ -1,6 +1,6 @@
-// Finds payments on chain that were never recorded. Reports (1) payments that were pulled and that
-// are not recorded, (2) unreadable transactions, (3) payment attempts whose outcome no
-// transaction history shows. With `repair`, records the payments of (1).
+// Finds payments on chain that were never recorded. Reports (1) pulled payments without a record,
+// (2) unreadable transactions, (3) payment attempts whose outcome no transaction history shows.
+// With `repair`, records the payments of (1).
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { timeOf } from '../../../chain/time.ts';

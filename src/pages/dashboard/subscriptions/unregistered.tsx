@@ -1,6 +1,5 @@
-// The subscriptions that wallets opened on chain and that are not registered here. The service
-// collects no payments from such a subscription (docs/contract.md, "Registration of a
-// subscription").
+// The subscriptions that exist on chain but are not registered here. The service collects no
+// payments from such a subscription (docs/contract.md, "Registration of a subscription").
 import { type ReactElement, useCallback } from 'react';
 import { ListOf } from '../../shared/list-parts.tsx';
 import { usePages } from '../../shared/pages.ts';

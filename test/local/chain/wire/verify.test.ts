@@ -20,32 +20,39 @@ function transfer(lamports: number, signers: 1 | 2): Buffer {
   return transaction.serialize();
 }
 
-void t.test('exactly the transactions of a batch with only valid signatures pass', async () => {
-  const made = fc.record({
-    lamports: fc.nat(1_000_000),
-    signers: fc.constantFrom(1 as const, 2 as const),
-    flip: fc.option(fc.nat(150)),
-  });
-  await fc.assert(
-    fc.asyncProperty(fc.array(made, { maxLength: 12 }), async (cases) => {
-      const batch = cases.map(({ lamports, signers, flip }) => {
-        const bytes = transfer(lamports, signers);
-        // A byte of a signature, or of a key of the message after the header.
-        const at =
-          flip === null ? -1 : flip < 64 * signers ? 1 + flip : 1 + 64 * signers + 4 + (flip % 32);
-        if (at !== -1) bytes[at] = (bytes[at] ?? 0) ^ 1;
-        return { transaction: decodeTransaction(bytes), good: flip === null };
-      });
-      const good = batch.filter((entry) => entry.good).map((entry) => entry.transaction);
-      const found = await verifiedTransactions(batch.map((entry) => entry.transaction));
-      return (
-        found.length === good.length &&
-        found.every((transaction, index) => transaction === good[index])
-      );
-    }),
-    { numRuns: 60 },
-  );
-});
+void t.test(
+  'of a batch, exactly the transactions whose signatures are all valid pass the check',
+  async () => {
+    const made = fc.record({
+      lamports: fc.nat(1_000_000),
+      signers: fc.constantFrom(1 as const, 2 as const),
+      flip: fc.option(fc.nat(150)),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(made, { maxLength: 12 }), async (cases) => {
+        const batch = cases.map(({ lamports, signers, flip }) => {
+          const bytes = transfer(lamports, signers);
+          // A byte of a signature, or of a key of the message after the header.
+          const at =
+            flip === null
+              ? -1
+              : flip < 64 * signers
+                ? 1 + flip
+                : 1 + 64 * signers + 4 + (flip % 32);
+          if (at !== -1) bytes[at] = (bytes[at] ?? 0) ^ 1;
+          return { transaction: decodeTransaction(bytes), good: flip === null };
+        });
+        const good = batch.filter((entry) => entry.good).map((entry) => entry.transaction);
+        const found = await verifiedTransactions(batch.map((entry) => entry.transaction));
+        return (
+          found.length === good.length &&
+          found.every((transaction, index) => transaction === good[index])
+        );
+      }),
+      { numRuns: 60 },
+    );
+  },
+);
 
 void t.test(
   'each of several concurrent batches gets the results for its own transactions',
