@@ -10,7 +10,8 @@ const prefixes = ['BILLING_', 'KEEPER_', 'PLATFORM_', 'SOLANA_', 'SUBSCRIPTIONS_
 const injected = /_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$/;
 /**
  * Names with these prefixes that are no variables of the configuration: the default of --env-file,
- * and what a merchant's webhook receiver reads, which a developer may set in the same shell.
+ * and the secret of a merchant's webhook receiver. A developer may set the secret in the same
+ * shell.
  */
 const others = new Set(['BILLING_ENV_FILE', 'WEBHOOK_SECRET']);
 /** Maximum edit distance between a mistyped name and a known name. */

@@ -52,7 +52,7 @@ void t.test('the clock never runs backwards, behind a lagging endpoint or a fork
 });
 
 void t.test(
-  'a time that comes with accounts does not replace a running request for the clock',
+  'a time observed with accounts does not replace the first request for the clock',
   async (t) => {
     const { chain, rpc } = chainAt(100n);
     const clock = createChainClock(rpc, { silentMs: 60_000 });

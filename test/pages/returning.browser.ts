@@ -29,7 +29,7 @@ void t.test('the subscribe page adapts to the state of a returning wallet', asyn
     await look(t, one, 'already');
   });
 
-  await t.test('a wallet that revoked its approval approves again', async (t) => {
+  await t.test('a wallet that revoked its approval can approve again on the page', async (t) => {
     const one = await scene(stage);
     const owner = one.wallet.address;
     await one.press();

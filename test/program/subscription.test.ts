@@ -262,7 +262,7 @@ void t.test(
 );
 
 void t.test(
-  'one wallet holds subscriptions to several plans, each with its own count',
+  'a wallet can subscribe to several plans, and each subscription counts its own pulls',
   async (t) => {
     const scene = setScene();
     must(

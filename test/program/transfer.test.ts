@@ -223,7 +223,7 @@ void t.test(
   },
 );
 
-void t.test('an entry of zeros permits no puller and no receiver', async (t) => {
+void t.test('an all-zero entry in a plan’s lists permits no puller and no receiver', async (t) => {
   const scene = setScene();
   const nobodys = Keypair.generate().publicKey;
   setTokens(scene, nobodys, scene.mint, {}); // its owner is the zero address

@@ -80,7 +80,7 @@ void t.test(
 );
 
 void t.test(
-  'a good balance is read every five minutes, every minute while payments are sent, a low one each time',
+  'a sufficient balance is read every 5 min, or every minute while payments are sent; a low one every time',
   async (t) => {
     const { wallet, funds, time } = walletWith(1_000_000_000n);
     const readsAt = async (ms: number, isSpending: boolean) => {

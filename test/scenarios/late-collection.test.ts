@@ -115,7 +115,7 @@ void t.test(
 );
 
 void t.test(
-  'after three hours without a keeper access continues and the renewal is full; a failure ends access',
+  'after three hours without a keeper, access continues and renewals are charged in full; a failure ends access',
   async (t) => {
     const stage = await startApiStage(t, { hoursAgo: 28 });
     const plan = await stage.plan({ periodHours: 24 });

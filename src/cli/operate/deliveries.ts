@@ -1,5 +1,5 @@
-// `billing deliveries`: lists webhook deliveries. From the database: a live screen on a terminal,
-// else a table or JSON lines. Over the API: a table or JSON lines.
+// `billing deliveries`: lists webhook deliveries, from the database or over the API. Prints a table
+// or JSON lines. With the database, a terminal gets a live screen instead.
 import type { Command } from 'commander';
 import { required, type Config } from '../../config/config.ts';
 import { prepareTerminal } from '../../config/terminal.ts';

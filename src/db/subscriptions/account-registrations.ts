@@ -12,8 +12,8 @@ export interface EarlierRegistration {
   periodHours: number;
   /**
    * True if the merchant force-cancelled the registration and has not allowed a new one since. The
-   * merchant allows it (1) by reinstating the registration, (2) by a checkout session of its plan
-   * for its wallet, or for its externalId unless the wallet has set that.
+   * merchant allows a new one (1) by reinstating the registration, (2) by a checkout session of its
+   * plan for its wallet, or for its externalId unless the wallet has set the externalId.
    */
   isBarred: boolean;
   /** The subscription that replaced this registration in a change of plan. */

@@ -49,7 +49,7 @@ export async function endRefundedAccess(sql: Queryable, id: string): Promise<voi
 /**
  * Ends the access of the period whose payment was refunded in full at `at` (block time of the
  * refund), if the wallet has resumed or registered the account since. Writes every registration
- * whose period that payment paid, so that a keeper with an older read reads again.
+ * whose period that payment paid, so that a keeper that has read older rows reads them again.
  */
 export async function endRefundedPeriod(
   tx: Transaction,

@@ -1,23 +1,23 @@
 // Decides from which offer a live account comes, if offers with different terms are open for its
-// address. In this order:
+// address. The first rule that finds an offer decides:
 //
-//   the newest transaction that opened or resumed the account -> the offer with its signature, else
-//     the one with its blockhash, else the change of plan whose old subscription it has cancelled
-//   where that says nothing, the offer that the wallet's page names
-//   the offer whose first payment is lowest, the newest of equals
+// 1. The newest transaction that opened or resumed the account: the offer with its signature, else
+//    the offer with its blockhash, else the change of plan whose old subscription it has cancelled.
+// 2. The offer that the wallet's page names.
+// 3. The offer with the lowest first payment; among equal offers, the newest.
 //
 // A wallet may have signed an offer with another blockhash. So if no offer matches the newest
-// transaction, an older transaction that matches an offer does not decide alone. The last two rules
-// then choose among that offer and the offers that do what the newest transaction did: open the
-// account or resume it.
+// transaction, an older transaction that matches an offer does not decide alone. Rules 2 and 3 then
+// choose among that offer and the offers that do what the newest transaction did: open the account
+// or resume it.
 //
-// What the chain shows now may have changed since the transaction landed. So an offer that does not
-// fit now (its checkout session has expired or was used by another wallet, or the subscription that
-// it replaces runs) fits only if its transaction is among those that opened or resumed the account.
-// For a keeper, this holds for each change of plan: the wallet may have opened the account by other
-// means, and a change that did not land must not end the subscription that it would replace. If
-// such an offer may have landed but the chain does not show it, neither a keeper nor a wallet that
-// names the offer registers anything.
+// An offer may stop fitting after its transaction landed: its checkout session has expired or was
+// used by another wallet, or the subscription that it replaces is live. Such an offer counts only
+// if its transaction is among those that opened or resumed the account. For a keeper, this holds
+// for each change of plan: the wallet may have opened the account by other means, and a change that
+// did not land must not end the subscription that it would replace. If such an offer may have
+// landed but the chain does not show it, neither a keeper nor a wallet that names the offer
+// registers anything.
 import { unixSeconds } from '../../chain/time.ts';
 import type { OpenOffer } from '../../db/offers/open-offers.ts';
 import { ServiceError } from '../../errors.ts';
@@ -93,9 +93,9 @@ export async function landedOffer(
 }
 
 /**
- * The offers from which the account may come: those of the newest landing. If the newest landing
- * comes from no offer: the offers of the newest landing with an offer (`landed`), and the fitting
- * offers of the newest landing's kind.
+ * The offers from which the account may come: those of the newest landing. If there are none: (1)
+ * the offers of the newest landing that comes from an offer (`landed`), and (2) the fitting offers
+ * of the newest landing's kind.
  */
 function possible(
   fitting: readonly Origin[],

@@ -1,6 +1,6 @@
 // Computes what a wallet would pay if it subscribed now, for its standing. If its account is live
-// or can be resumed but has no live registration, the rest of the period is due, less the credit
-// that the ended registration has left.
+// or can be resumed but has no live registration, the rest of the period is due. The remaining
+// credit of the ended registration is subtracted.
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';

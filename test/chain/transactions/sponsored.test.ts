@@ -194,25 +194,28 @@ void t.test('the sponsor is fee payer, rent payer and puller, and signs for noth
   t.end();
 });
 
-void t.test('a sponsored transaction is read once the wallet has signed it', (t) => {
-  const message = build(opening(state));
-  const read = readWalletSigned(signed(message));
-  t.match(read, { ...both, blockhash });
-  t.same(read?.message, message);
-  const twice = signAsSponsor(sponsor, read!);
-  t.equal(transactionFee(twice.bytes), 10_000n + 3_000n);
-  t.same(readWalletSigned(twice.bytes)?.message, message, 'with both signatures too');
-  t.throws(() => signAsSponsor(wallet, read!), new RangeError('the fee payer is another wallet'));
-  t.equal(readWalletSigned(signed(message, sponsor)), undefined, 'signed by another');
-  const unsigned = Buffer.from(unsignedSponsored(message), 'base64');
-  t.equal(readWalletSigned(unsigned), undefined, 'not signed');
-  t.equal(readWalletSigned(signed(message).subarray(0, 200)), undefined, 'cut');
-  t.equal(readWalletSigned(Buffer.alloc(0)), undefined);
-  const decoded = TransactionMessage.decompile(VersionedMessage.deserialize(message));
-  const v0 = Buffer.from(decoded.compileToV0Message().serialize());
-  t.equal(readWalletSigned(signed(v0)), undefined, 'version 0');
-  t.end();
-});
+void t.test(
+  'readWalletSigned reads a sponsored transaction only with the valid signature of its wallet',
+  (t) => {
+    const message = build(opening(state));
+    const read = readWalletSigned(signed(message));
+    t.match(read, { ...both, blockhash });
+    t.same(read?.message, message);
+    const twice = signAsSponsor(sponsor, read!);
+    t.equal(transactionFee(twice.bytes), 10_000n + 3_000n);
+    t.same(readWalletSigned(twice.bytes)?.message, message, 'with both signatures too');
+    t.throws(() => signAsSponsor(wallet, read!), new RangeError('the fee payer is another wallet'));
+    t.equal(readWalletSigned(signed(message, sponsor)), undefined, 'signed by another');
+    const unsigned = Buffer.from(unsignedSponsored(message), 'base64');
+    t.equal(readWalletSigned(unsigned), undefined, 'not signed');
+    t.equal(readWalletSigned(signed(message).subarray(0, 200)), undefined, 'cut');
+    t.equal(readWalletSigned(Buffer.alloc(0)), undefined);
+    const decoded = TransactionMessage.decompile(VersionedMessage.deserialize(message));
+    const v0 = Buffer.from(decoded.compileToV0Message().serialize());
+    t.equal(readWalletSigned(signed(v0)), undefined, 'version 0');
+    t.end();
+  },
+);
 
 void t.test('the sponsor signs the message it built, also with assertions appended', (t) => {
   const message = build(opening(state));

@@ -74,7 +74,7 @@ void t.test(
   },
 );
 
-void t.test('a configured version is used regardless of the cluster', async (t) => {
+void t.test('a configured transaction version is used on every cluster', async (t) => {
   const [one, legacy] = [await versionsOn(t, '1'), await versionsOn(t, 'legacy')];
   one.versions.refused(await one.refusal());
   t.equal(await one.versions.current(), 1);

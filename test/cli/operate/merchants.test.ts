@@ -16,7 +16,7 @@ const served = await startServe(t);
 const { sql } = served;
 const env = { DATABASE_URL: served.databaseUrl };
 
-void t.test('merchants show adds up amounts to the base unit', async (t) => {
+void t.test('merchants show adds up large amounts without rounding', async (t) => {
   const merchant = await insertMerchant(sql, { name: 'Beans' });
   const planId = await insertPlan(sql, merchant);
   const subscriptionId = await insertSubscription(sql, { appId: merchant.appId, planId });

@@ -372,23 +372,26 @@ void t.test(
   },
 );
 
-void t.test('a claim commits without waiting for the disk, an outcome waits', async (t) => {
-  const { sql } = await testDatabase(t);
-  const claims = connect(sql, { max: 1, planning: 'queue', limits: daemonLimits });
-  t.teardown(() => claims.end());
-  const app = await seedApp(sql, 'http://a/');
-  await queueDeliveries(sql, app, 1);
-  const setting = async (own: Queryable) =>
-    (await own<{ value: string }[]>`select current_setting('synchronous_commit') as value`)[0]
-      ?.value;
-  const before = await setting(claims);
-  t.not(before, 'off');
-  await claims.begin(async (tx) => {
-    t.equal((await claim(tx, [app])).length, 1);
-    t.equal(await setting(tx), 'off');
-  });
-  t.equal(await setting(claims), before);
-});
+void t.test(
+  'a claim of deliveries commits without waiting for the disk, an outcome waits for the disk',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const claims = connect(sql, { max: 1, planning: 'queue', limits: daemonLimits });
+    t.teardown(() => claims.end());
+    const app = await seedApp(sql, 'http://a/');
+    await queueDeliveries(sql, app, 1);
+    const setting = async (own: Queryable) =>
+      (await own<{ value: string }[]>`select current_setting('synchronous_commit') as value`)[0]
+        ?.value;
+    const before = await setting(claims);
+    t.not(before, 'off');
+    await claims.begin(async (tx) => {
+      t.equal((await claim(tx, [app])).length, 1);
+      t.equal(await setting(tx), 'off');
+    });
+    t.equal(await setting(claims), before);
+  },
+);
 
 void t.test(
   'a claim reads no finished rows, even while an old snapshot keeps them from being vacuumed',

@@ -16,7 +16,7 @@ async function planner(t: Test) {
     planOf({ version: 9999, name: 'next.sql', text, checksum: 'x', minRelease: null });
 }
 
-void t.test('a plan warns of locks that are held while rows are read', async (t) => {
+void t.test('a migration plan warns of locks that are held while rows are read', async (t) => {
   const plan = await planner(t);
   t.match(plan('alter table subscriptions add column a int not null default 0'), {
     inSteps: false,

@@ -176,7 +176,7 @@ void t.test('disabled triggers and foreign keys are reported with the remedy', a
   await assertUsable(connected(), url);
 });
 
-void t.test('the daemons run on a database with foreign settings', async (t) => {
+void t.test('the daemons run on a database whose settings differ from the defaults', async (t) => {
   const env = await daemonEnv(t);
   const url = env.DATABASE_URL ?? '';
   const sql = connect(url, { max: 1, name: 'billing test' });

@@ -18,7 +18,7 @@ interface Endpoint {
 const url = 'https://shop.test/hooks';
 
 void t.test(
-  'an app has at most one endpoint, and after its deletion another one with another secret',
+  'an app has at most one endpoint; an endpoint created after its deletion has another secret',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

@@ -461,70 +461,73 @@ void t.test('accounts are found by program, content and length, whole and in par
   );
 });
 
-void t.test('a simulation returns the effects without a change', async (t) => {
-  const all = await setup(t);
-  const { chain, connection, ata } = all;
-  const { merchant, keeper, subscriber, pull } = await subscribed(all);
-  const { blockhash: recentBlockhash } = await connection.getLatestBlockhash();
-  const versioned = (payerKey: PublicKey, ...instructions: Instruction[]) =>
-    new VersionedTransaction(
-      new TransactionMessage({
-        payerKey,
-        recentBlockhash,
-        instructions: instructions,
-      }).compileToV0Message(),
+void t.test(
+  'a simulation returns a transaction’s effects and leaves the chain unchanged',
+  async (t) => {
+    const all = await setup(t);
+    const { chain, connection, ata } = all;
+    const { merchant, keeper, subscriber, pull } = await subscribed(all);
+    const { blockhash: recentBlockhash } = await connection.getLatestBlockhash();
+    const versioned = (payerKey: PublicKey, ...instructions: Instruction[]) =>
+      new VersionedTransaction(
+        new TransactionMessage({
+          payerKey,
+          recentBlockhash,
+          instructions: instructions,
+        }).compileToV0Message(),
+      );
+    const good = versioned(keeper.keypair.publicKey, pull(AMOUNT, merchant.address));
+    const receiver = ata(merchant.address);
+    const { value } = await connection.simulateTransaction(good, {
+      innerInstructions: true,
+      accounts: { encoding: 'base64', addresses: [receiver.toBase58()] },
+    });
+    t.equal(value.err, null);
+    t.ok((value.unitsConsumed ?? 0) > 0);
+    t.match(value.logs?.[0], `Program ${chain.programId} invoke [1]`);
+    t.equal(value.innerInstructions?.[0]?.instructions.length, 2);
+    t.equal(
+      Buffer.from(value.accounts?.[0]?.data[0] ?? '', 'base64').readBigUInt64LE(64),
+      AMOUNT + 1n,
+      'the account as it would be',
     );
-  const good = versioned(keeper.keypair.publicKey, pull(AMOUNT, merchant.address));
-  const receiver = ata(merchant.address);
-  const { value } = await connection.simulateTransaction(good, {
-    innerInstructions: true,
-    accounts: { encoding: 'base64', addresses: [receiver.toBase58()] },
-  });
-  t.equal(value.err, null);
-  t.ok((value.unitsConsumed ?? 0) > 0);
-  t.match(value.logs?.[0], `Program ${chain.programId} invoke [1]`);
-  t.equal(value.innerInstructions?.[0]?.instructions.length, 2);
-  t.equal(
-    Buffer.from(value.accounts?.[0]?.data[0] ?? '', 'base64').readBigUInt64LE(64),
-    AMOUNT + 1n,
-    'the account as it would be',
-  );
-  t.equal((await getAccount(connection, receiver)).amount, 1n, 'and as it is');
+    t.equal((await getAccount(connection, receiver)).amount, 1n, 'and as it is');
 
-  const greedy = versioned(keeper.keypair.publicKey, pull(AMOUNT + 1n, merchant.address));
-  t.same((await connection.simulateTransaction(greedy)).value.err, {
-    InstructionError: [0, { Custom: 400 }],
-  });
-  const { programId: program, data } = pull(1n, merchant.address);
-  const stranger = versioned(
-    subscriber.keypair.publicKey,
-    new TransactionInstruction({ programId: program, keys: [], data }),
-  );
-  t.match((await connection.simulateTransaction(stranger)).value.err, {
-    InstructionError: [0, { Custom: 113 }],
-  });
-  t.match(await refusalOf(connection.simulateTransaction(greedy, { sigVerify: true })), {
-    message: /signature verification failure/,
-  });
-  const stale = new VersionedTransaction(
-    new TransactionMessage({
-      payerKey: keeper.keypair.publicKey,
-      recentBlockhash: PublicKey.unique().toBase58(),
-      instructions: [],
-    }).compileToLegacyMessage(),
-  );
-  t.equal((await connection.simulateTransaction(stale)).value.err, 'BlockhashNotFound');
-  t.equal(
-    (await connection.simulateTransaction(stale, { replaceRecentBlockhash: true })).value.err,
-    null,
-  );
-  // eslint-disable-next-line @typescript-eslint/no-deprecated -- older wallets still call it
-  const legacy = await connection.simulateTransaction(
-    new Transaction().add(pull(AMOUNT, merchant.address)),
-    [keeper.keypair],
-  );
-  t.equal(legacy.value.err, null);
-});
+    const greedy = versioned(keeper.keypair.publicKey, pull(AMOUNT + 1n, merchant.address));
+    t.same((await connection.simulateTransaction(greedy)).value.err, {
+      InstructionError: [0, { Custom: 400 }],
+    });
+    const { programId: program, data } = pull(1n, merchant.address);
+    const stranger = versioned(
+      subscriber.keypair.publicKey,
+      new TransactionInstruction({ programId: program, keys: [], data }),
+    );
+    t.match((await connection.simulateTransaction(stranger)).value.err, {
+      InstructionError: [0, { Custom: 113 }],
+    });
+    t.match(await refusalOf(connection.simulateTransaction(greedy, { sigVerify: true })), {
+      message: /signature verification failure/,
+    });
+    const stale = new VersionedTransaction(
+      new TransactionMessage({
+        payerKey: keeper.keypair.publicKey,
+        recentBlockhash: PublicKey.unique().toBase58(),
+        instructions: [],
+      }).compileToLegacyMessage(),
+    );
+    t.equal((await connection.simulateTransaction(stale)).value.err, 'BlockhashNotFound');
+    t.equal(
+      (await connection.simulateTransaction(stale, { replaceRecentBlockhash: true })).value.err,
+      null,
+    );
+    // eslint-disable-next-line @typescript-eslint/no-deprecated -- older wallets still call it
+    const legacy = await connection.simulateTransaction(
+      new Transaction().add(pull(AMOUNT, merchant.address)),
+      [keeper.keypair],
+    );
+    t.equal(legacy.value.err, null);
+  },
+);
 
 void t.test(
   'a version 0 transaction is sent, confirmed and read back by clients that support it',

@@ -244,7 +244,7 @@ void t.test('the computed fee of a transaction equals the fee that LiteSVM charg
   }
 });
 
-void t.test('LiteSVM accepts all bytes that decode without ending the process', async (t) => {
+void t.test('no transaction bytes that can be decoded make LiteSVM end the process', async (t) => {
   const chain = openChain(0, undefined);
   airdrop(chain, payer.publicKey.toBase58(), 10n ** 12n);
   const latest = base58(chain.blocks.at(-2)!.hash);
