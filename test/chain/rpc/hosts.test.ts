@@ -19,7 +19,7 @@ for (const urls of [
     await rpc.close();
   });
 
-void t.test('other names, addresses and ports count as other hosts', (t) => {
+void t.test('URLs with different names, addresses or ports count as different hosts', (t) => {
   const urls = [
     ...['https://a.example.com', 'https://b.example.com', 'https://a.example.com:8899'],
     ...['http://192.0.2.7', 'http://192.0.2.8', 'http://[2001:db8::1]', 'http://127.0.0.1:8899'],

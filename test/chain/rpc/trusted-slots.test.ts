@@ -84,7 +84,7 @@ void t.test('an endpoint that hung or catches up is recognised by its old clock'
   t.equal(believes(other, 1_000_000), false);
 });
 
-void t.test('a response without a context slot is not checked', async (t) => {
+void t.test('the check of slots skips a response without a context slot', async (t) => {
   const { trusted, report } = setup();
   report(one, 5);
   for (const result of [null, 5, 'x', {}, { context: null }, { context: { slot: 'x' } }])

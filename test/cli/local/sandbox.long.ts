@@ -73,7 +73,7 @@ void t.test(
   },
 );
 
-void t.test('sandbox on a terminal that is closed leaves no process', async (t) => {
+void t.test('closing the terminal of a running sandbox leaves no process behind', async (t) => {
   const terminal = startTerminal(t, ['sandbox', '--no-play']);
   await terminal.waitFor(/^Sandbox/);
   const started = await childrenOf(terminal.pid);

@@ -32,7 +32,7 @@ const service = (secret: string, { headers, body }: Received) =>
     .digest('hex')}`;
 
 void t.test(
-  'during a rotation webhook-signature has both secrets, X-Service-Signature the new one',
+  'during a rotation webhook-signature is made with both secrets, X-Service-Signature with the new secret',
   async (t) => {
     const database = await testDatabase(t);
     const config = {
