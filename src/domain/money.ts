@@ -1,4 +1,4 @@
-/** The split of a gross amount in base units (docs/contract.md, section "What the service does"). */
+/** The split of a gross amount in base units (docs/contract.md, "What the service does"). */
 export interface Split {
   gross: bigint;
   fee: bigint;

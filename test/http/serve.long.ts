@@ -187,7 +187,7 @@ void t.test(
             const n = (index += 1);
             const { token, newKey } = merchants[Math.floor((n - 1) / perMerchant)]!;
             const { key, id } = await newKey();
-            // Each has seen the key just now, and requests with it are under way while it is revoked.
+            // Each server has just seen the key, and gets requests with the key during the revocation.
             const before = await Promise.all(
               servers.map((server) => ask(server, '/merchant/profile', key)),
             );

@@ -429,8 +429,8 @@ void t.test(
       },
     ] as List[];
 
-    // A minute of the table. The app's endpoints are read besides, which are a quarter as many as the
-    // table's rows.
+    // A minute of the table. The app's endpoints are also read: a quarter as many rows as the
+    // table's.
     const minute = new Date(middle.getTime() + 60_000);
     const replays = [
       { since: middle, until: minute, before: later.toISOString() },

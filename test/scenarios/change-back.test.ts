@@ -72,7 +72,7 @@ for (const { title, lateSeconds } of [
         ],
         'the old period costs its rest',
       );
-      // Two periods later the first payment on chain is tried late: the rest from then on is charged.
+      // Two periods later the first payment on chain is tried late: the rest from then is charged.
       const isLate = lateSeconds > WEEK * 3600;
       t.equal(unixSeconds(row!.chargedFrom) > end, isLate);
       const later = payments.filter((one) => !old.includes(one));

@@ -99,7 +99,7 @@ function wellFormed(isMessage: (value: unknown) => boolean): PassThrough {
   return messages;
 }
 
-/** `areOnlyParamsInvalid`: whether the message is a valid JSON-RPC call if its params are ignored. */
+/** `areOnlyParamsInvalid`: whether the message is a valid JSON-RPC call apart from its params. */
 function refuse(message: Record<string, unknown> | undefined, areOnlyParamsInvalid: boolean): void {
   const [code, text] =
     message === undefined

@@ -26,7 +26,7 @@ const isSignedAway = (sql: Queryable) => {
 const isRelayed = (sql: Queryable) => sql`(
   r.signed_blockhash is not null and r.registered_at is null)`;
 
-/** SQL condition: the blockhash of the relayed change `r` expired recently or has not expired yet. */
+/** SQL condition: the blockhash of the relayed change `r` is valid or expired recently. */
 const isRecent = (sql: Queryable) => sql`r.created_at > now() - interval '15 minutes'`;
 
 /**
@@ -133,8 +133,8 @@ export const isChanging = (sql: Queryable) => sql`(
 /**
  * SQL for the addresses of the accounts that unregistered changes of plan of the subscription `s`
  * open or resume. If one of these accounts is live, its change has landed, and a keeper registers
- * it soon. Leaves out accounts that no keeper registers: (1) in `unregistered_subscriptions`, (2) of
- * plans that are not published or have ended, (3) of offers that are more than 24 hours old.
+ * it soon. Leaves out accounts that no keeper registers: (1) in `unregistered_subscriptions`,
+ * (2) of plans that are not published or have ended, (3) of offers that are more than 24 hours old.
  */
 export const changeAddresses = (sql: Queryable) => sql`array(
   select distinct o.subscription_pda from offers o join plans new on new.id = o.plan_id
