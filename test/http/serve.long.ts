@@ -187,7 +187,7 @@ void t.test(
             const n = (index += 1);
             const { token, newKey } = merchants[Math.floor((n - 1) / perMerchant)]!;
             const { key, id } = await newKey();
-            // Each server has just seen the key, and gets requests with the key during the revocation.
+            // Each server has just seen the key, and gets requests with it during the revocation.
             const before = await Promise.all(
               servers.map((server) => ask(server, '/merchant/profile', key)),
             );
