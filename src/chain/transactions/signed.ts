@@ -207,8 +207,8 @@ function changedBudget(budget: readonly DecodedInstruction[]): string | undefine
 
 /**
  * Calculates the network fee (lamports) of a transaction with these compute budget instructions.
- * Returns a phrase for an error message if an instruction sets more than the limit and the price of
- * compute units, or sets one of them twice.
+ * Returns a phrase for an error message if the instructions set anything other than the limit and
+ * the price of compute units, or set one of the two twice.
  */
 export function feeOf(budget: readonly DecodedInstruction[], signatures: bigint): bigint | string {
   const dataOf = ({ code, length }: { code: number; length: number }) =>

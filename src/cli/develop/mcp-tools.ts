@@ -138,8 +138,8 @@ function plainSchema(document: OpenApiDocument, schema: unknown): unknown {
 }
 
 /**
- * Returns the client's arguments for a call of the tool. Throws an OperatorError for an unknown or
- * a missing argument. The API checks the values.
+ * Builds the API request from the arguments of a tool call. Throws an OperatorError for an unknown
+ * or a missing argument. The API checks the values.
  */
 export function requestOf(
   { tool, parameters }: ApiTool,

@@ -260,7 +260,7 @@ export async function readAppSponsoring(
 export interface SponsoringFacts {
   /** Lamports that sponsoring cost in the last 24 hours, without `leaving`. */
   day: bigint;
-  /** The part of `day` that was signed for merchants that were new then. */
+  /** The part of `day` for transactions whose merchant was new when the keeper signed them. */
   newMerchants: bigint;
   /**
    * Lamports that were spent in the last 24 hours on cancellations, closings and revocations of

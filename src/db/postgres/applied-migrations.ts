@@ -49,9 +49,9 @@ export async function readApplied(
 
 /**
  * Returns the schema's version if the schema is newer than this build, otherwise undefined. Throws
- * an OperatorError (1) with exit code 1 if the newer schema does not allow this release (a restart
- * may start a newer release), (2) with exit code 2 if an applied migration differs from this
- * build's file.
+ * an OperatorError. Exit code 1: the schema does not allow this release. A retry can help, because
+ * a restart may start a newer release. Exit code 2: an applied migration differs from this build's
+ * file.
  */
 export function newerVersion(
   migrations: readonly Migration[],

@@ -60,11 +60,11 @@ const trialEnd = (sql: Queryable, { trialHours, trialFrom, taker }: GivenTerms) 
  * account.
  */
 export interface Claimable {
-  /** Whether the wallet may claim it. */
+  /** Whether the keeper's registration is still unclaimed, so that the wallet may claim it. */
   isUnclaimed: boolean;
-  /** Whether the wallet may still set its terms. */
+  /** Whether the wallet may still set the terms of the keeper's registration. */
   isSettable: boolean;
-  /** Whether it has the given terms of a checkout session. */
+  /** Whether the keeper's registration has the given terms of a checkout session. */
   hasTerms: boolean;
   /** Whether a checkout session or the merchant has set its externalId or metadata. */
   hasOwnIds: boolean;

@@ -55,6 +55,7 @@ interface OnePayment {
 /** What the change costs if its transaction lands at `asOf`. Amounts are base units. */
 export interface ChangeAmounts {
   readonly asOf: Date;
+  /** Time at which the replaced subscription ends. */
   readonly endsAt: Date;
   readonly startsAt: Date | null;
   readonly credit: bigint;

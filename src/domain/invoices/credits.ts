@@ -12,7 +12,7 @@ import { coveredUntil } from '../accounts/access.ts';
 interface PaidPart {
   readonly amountGross: bigint;
   readonly amountNet: bigint;
-  /** Credit that paid for the same period. */
+  /** Credit that was spent on the payment's period. */
   readonly creditSpent: bigint;
   /** Refunds whose transfers are finalized. */
   readonly refunded: bigint;

@@ -92,7 +92,10 @@ export async function readGround(
   return { dead, now, account, isFrozen };
 }
 
-/** The subscription whose signed changes of plan block the offer's transaction. */
+/**
+ * Returns the id of the subscription that the offer replaces or resumes, or null. A signed change
+ * of plan that replaces this subscription blocks the offer.
+ */
 async function changedBy(
   sql: Queryable,
   { purpose, replaces, subscriptionPda }: Grounded,

@@ -263,9 +263,10 @@ type HistoryFindings =
   | { readonly others: ReadonlySet<string>; readonly isWhole: boolean };
 
 /**
- * Looks for the oldest finalized transfer of a refund that is not recorded. Compares the copies of
- * all endpoints, because one copy may be wrong. If enough endpoints return a transaction and no
- * copy is a transfer of the refund, the transaction is in `others`. Throws as the RPC client does.
+ * Looks for the oldest finalized transfer of the refund that is not recorded yet. Compares the
+ * copies of all endpoints, because one copy may be wrong. If enough endpoints return a transaction
+ * and no copy is a transfer of the refund, the transaction is in `others`. Throws as the RPC client
+ * does.
  */
 async function findTransfer(
   rpc: RecordingParts['rpc'],

@@ -126,7 +126,7 @@ const hasSameTerms = (a: OpenOffer, b: OpenOffer): boolean =>
   a.changeWhen === b.changeWhen &&
   a.trialHours === b.trialHours;
 
-/** The newest offer of each set of terms, the newest first. */
+/** Returns the newest offer for each distinct set of terms, sorted from newest to oldest. */
 function newestOfEachTerms(origins: readonly Origin[]): Origin[] {
   const newest: Origin[] = [];
   for (const one of [...origins].sort((a, b) => (a.offer.id < b.offer.id ? 1 : -1)))

@@ -30,8 +30,8 @@ export class Places {
   readonly #taken = new Map<string, number>();
 
   /**
-   * `connections`: the connections of the process. `perAddress`: connections of one address, half
-   * of which may wait per kind.
+   * `connections`: maximum connections of the process. `perAddress`: maximum connections of one
+   * address. Waiting requests of one kind may use at most half of `perAddress`.
    */
   constructor(limits: { connections: number; perAddress: number }) {
     this.#limits = limits;

@@ -194,10 +194,10 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
 }
 
 /**
- * Returns the subscription that a confirmed transaction created or changed. A subscription that the
- * transaction created is registered first, unless its registration has ended since the wallet asked
- * for the transaction. If the account's history does not list the transaction in time, a keeper
- * registers the subscription. Returns undefined for any other transaction.
+ * Returns the subscription that a confirmed transaction created or changed, or undefined if there
+ * is none. Registers a created subscription first, unless an earlier registration of the account
+ * has ended since the wallet asked for the transaction. If the account's history does not list the
+ * transaction in time, leaves the registration to a keeper.
  */
 async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer, signature }: SignedOffer) {
   const { purpose, planId, subscriptionPda, wallet } = offer;

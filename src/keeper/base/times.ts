@@ -146,8 +146,8 @@ export const keeperTimes = {
    */
   streams: { maxUncheckedMs: 3_600_000 },
   /**
-   * Intervals between two reads of a sufficient balance of SOL: `spendingMs` while payments are in
-   * flight, else `idleMs`. A low balance is read at every check.
+   * How often a SOL balance is read while it suffices: every `spendingMs` while payments are in
+   * flight, else every `idleMs`. A low balance is read at every check.
    */
   balance: { spendingMs: 60_000, idleMs: 300_000 },
   sponsor: {

@@ -100,7 +100,7 @@ export class Sponsor {
       if (decided) following.wake();
       return decided;
     };
-    // While no offer is due, this keeper soon looks again for the offers that it has postponed.
+    // For `putOffForMs` after this keeper postponed an offer, an idle loop looks again sooner.
     const decideMs = () => (performance.now() - this.#putOffAt < putOffForMs ? putOffMs : idleMs);
     this.#deciding = Array.from({ length: DECIDERS }, () =>
       start('deciding on sponsorships', decideMs, decide),

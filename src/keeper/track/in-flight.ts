@@ -60,7 +60,10 @@ export function newPayment(
   return { ...parts, checked, isStopped: false, isUnexplained: false };
 }
 
-/** A transaction of payments. `size` also counts payments whose claim this process has lost. */
+/**
+ * A transaction in flight that makes one or more payments. `size` (Tracked) counts all of them,
+ * also those whose claim this process has lost.
+ */
 export interface InFlightTransaction extends Tracked {
   /** The open payments whose claim this process holds, by subscription id. */
   readonly payments: ReadonlyMap<string, InFlightPayment>;

@@ -322,7 +322,7 @@ void t.test(
 );
 
 void t.test(
-  'a delivery that is cancelled while the next endpoint is created is queued for it once',
+  'a delivery that is cancelled while a new endpoint is created is queued once for the new endpoint',
   async (t) => {
     const { sql } = await testDatabase(t);
     const app = await seedApp(sql, 'http://127.0.0.1:9/');

@@ -124,7 +124,7 @@ void t.test('the quoted publishing cost equals the lamports paid', async (t) => 
 });
 
 void t.test(
-  'a repeated request gives a new transaction that publishes the same plan',
+  'a second request for the transaction of a pending plan returns a new one that publishes it',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();

@@ -39,7 +39,7 @@ void t.test('a server ends when the process that started it is killed with -9', 
 });
 
 void t.test(
-  'a start on the data of an orphaned server stops it; data of a live server is refused',
+  'an orphaned Postgres on the data is stopped first; the data of a server in use are refused',
   async (t) => {
     const dataDir = await emptyDirectory(t);
     const { owner, url, server, guard } = await startApart(t, dataDir);

@@ -63,7 +63,7 @@ void t.test('the schedule shows equal payments in one line with their number', a
 });
 
 void t.test(
-  "the schedule of a trial has a line for the rest of the trial's period, then the full price",
+  'after a trial the schedule shows the price of the rest of the period, then the full price',
   async (t) => {
     const runs: Run[] = [
       ['19', 7, 30, 1],
