@@ -14,12 +14,7 @@ import {
 } from '../../src/db/money/payment-attempts.ts';
 import { readPulled, readRecorded } from '../../src/db/money/payments.ts';
 import * as refunds from '../../src/db/money/refunds.ts';
-import {
-  claimOne,
-  listKnown,
-  listUnexplained,
-  findOwner,
-} from '../../src/db/operating/reconciliation.ts';
+import { listKnown, listUnexplained, findOwner } from '../../src/db/operating/reconciliation.ts';
 import { connect, type Sql, type Transaction } from '../../src/db/postgres/connect.ts';
 import * as leases from '../../src/db/subscriptions/leases.ts';
 import { putOffPlans, takeUnwatchedPlans } from '../../src/db/subscriptions/plan-watch.ts';
@@ -303,7 +298,7 @@ void t.test(
       listKnown: [2 * BATCH, (sql) => listKnown(sql, signatures)],
       listUnexplained: [1, (sql) => listUnexplained(sql, { since: new Date(0), until: NOW })],
       findOwner: [1, (sql) => findOwner(sql, first!.subscriptionPda, signatures[0]!)],
-      claimOne: [1, (sql) => claimOne(sql, { ...first!, leaseSeconds: 45 })],
+      claimOne: [1, (sql) => leases.claimOne(sql, first!, 45)],
       takeUnwatchedPlans: [
         BATCH,
         (sql) =>
@@ -362,8 +357,6 @@ void t.test(
       'countOpenRefunds',
       'listRecorded',
       'listTreasuries',
-      // One row by its id.
-      'claimRegistered',
       // In test/http/sql-plans.test.ts.
       'listRefundsOfApp',
       // No statements.

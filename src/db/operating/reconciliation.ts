@@ -310,16 +310,3 @@ export async function findPulledFrom(
     order by id desc limit 1`;
   return row;
 }
-
-/** Leases one subscription in any state. Returns false while the subscription is already leased. */
-export async function claimOne(
-  sql: Queryable,
-  { id, claimId, leaseSeconds }: { id: string; claimId: string; leaseSeconds: number },
-): Promise<boolean> {
-  const rows = await sql`
-    update subscription_work set claim_id = ${claimId},
-      lease_until = now() + ${leaseSeconds} * interval '1 second'
-    where subscription_id = ${id} and (lease_until is null or lease_until < now())
-    returning 1`;
-  return rows.length === 1;
-}

@@ -159,10 +159,10 @@ function optionsOf(
   };
   // The published type of postgres.js does not allow lists of hosts and ports.
   const { options } = postgres(driverOptions as unknown as PoolOptions);
-  return { ...options, place: placeOf(parsed), direct: undefined };
+  return { ...options, servers: serversOf(parsed), direct: undefined };
 }
 
-function placeOf({ hosts, target, tls, connectMs }: PostgresUrl): Servers {
+function serversOf({ hosts, target, tls, connectMs }: PostgresUrl): Servers {
   return { hosts, target, tls, tlsOptions: tlsOptions(tls), connectMs };
 }
 
@@ -179,7 +179,7 @@ function optionsLike(sql: Sql, max: number, settings: Settings): ReadOptions {
 
 /** The parsed options of a pool. postgres.js accepts them in place of a URL. */
 interface ReadOptions {
-  place: Servers;
+  servers: Servers;
   /** Options for the direct connection of `listen`; undefined for a pool without a pooler. */
   direct: ReadOptions | undefined;
 }
@@ -190,9 +190,9 @@ interface ReadOptions {
  * of `silentMs`, so that the last host is tried before the statement is cancelled.
  */
 function openPool(options: ReadOptions, silentMs = Infinity): Sql {
-  const { hosts, connectMs } = options.place;
+  const { hosts, connectMs } = options.servers;
   const perHostMs = Math.min(connectMs, silentMs / hosts.length);
-  const openSocket = createSocketOpener({ ...options.place, connectMs: perHostMs });
+  const openSocket = createSocketOpener({ ...options.servers, connectMs: perHostMs });
   const silence = silentMs === Infinity ? undefined : createSilence(silentMs, openSocket);
   const socket = () => (silence?.open ?? openSocket)();
   // These options are turned off in the driver, because the socket selects the host and starts TLS.

@@ -27,13 +27,13 @@ export type OpenSocket = (onOpened?: (tcp: Socket) => void) => Duplex;
  * wanted role. Each socket starts with the host of the last session. A frozen host therefore delays
  * only the first connections.
  */
-export function createSocketOpener(place: Servers): OpenSocket {
+export function createSocketOpener(servers: Servers): OpenSocket {
   let last = 0;
-  const inOrder = () => [...place.hosts.slice(last), ...place.hosts.slice(0, last)];
+  const inOrder = () => [...servers.hosts.slice(last), ...servers.hosts.slice(0, last)];
   return (onOpened) =>
-    new PostgresSocket(place, inOrder(), {
+    new PostgresSocket(servers, inOrder(), {
       onOpened,
-      onSession: (host) => (last = place.hosts.indexOf(host)),
+      onSession: (host) => (last = servers.hosts.indexOf(host)),
     });
 }
 
@@ -54,7 +54,7 @@ class PostgresSocket extends Duplex {
   /** postgres.js reads host and port for its error messages. */
   host: string;
   port: number;
-  readonly #place: Servers;
+  readonly #servers: Servers;
   readonly #hosts: readonly PostgresHost[];
   readonly #listeners: Listeners;
   readonly #ended = new AbortController();
@@ -71,12 +71,12 @@ class PostgresSocket extends Duplex {
   #isAnswered = false;
   #keepAlive: [boolean, number] = [false, 0];
 
-  constructor(place: Servers, hosts: readonly PostgresHost[], listeners: Listeners) {
+  constructor(servers: Servers, hosts: readonly PostgresHost[], listeners: Listeners) {
     super({ emitClose: false });
-    this.#place = place;
+    this.#servers = servers;
     this.#hosts = hosts;
     this.#listeners = listeners;
-    const [{ name, port }] = place.hosts;
+    const [{ name, port }] = servers.hosts;
     this.host = name;
     this.port = port;
     this.#closeUnlessGreeted();
@@ -136,7 +136,7 @@ class PostgresSocket extends Duplex {
 
   /** Tries the hosts until one opens a session with the wanted role. Never rejects. */
   async #begin(startup: Buffer): Promise<void> {
-    const { target } = this.#place;
+    const { target } = this.#servers;
     let failures = await this.#try(this.#hosts, target, startup);
     // If prefer-standby found no standby, a primary is accepted.
     const primaryFailures = failures?.filter(({ error }) => error instanceof WrongRole) ?? [];
@@ -163,15 +163,15 @@ class PostgresSocket extends Duplex {
       this.host = host.name;
       this.port = host.port;
       const limit = new AbortController();
-      const timer = setTimeout(() => limit.abort(timedOut(host)), this.#place.connectMs);
+      const timer = setTimeout(() => limit.abort(timedOut(host)), this.#servers.connectMs);
       try {
         const session = await openSession(host, target, {
           startup,
           authenticate: (request) => this.#authenticate(request),
           inform: (message) => void this.push(message),
           onOpened: this.#listeners.onOpened,
-          tls: this.#place.tls,
-          tlsOptions: this.#place.tlsOptions,
+          tls: this.#servers.tls,
+          tlsOptions: this.#servers.tlsOptions,
           signal: AbortSignal.any([limit.signal, this.#ended.signal]),
         });
         this.#listeners.onSession(host);

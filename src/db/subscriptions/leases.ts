@@ -77,7 +77,7 @@ export function claimDue(
 }
 
 /** Leases one subscription. Returns false while the subscription is already leased. */
-export async function claimRegistered(
+export async function claimOne(
   sql: Queryable,
   { id, claimId }: ClaimKey,
   leaseSeconds: number,

@@ -173,11 +173,11 @@ export function applyCover(
   settleUp(update, timeOf(pull.periodEnd), pull.gross, next);
   const { isRefunded = false, isCredited = false } = pull;
   const period = { start: pull.periodStart, end: pull.periodEnd };
-  const isPaidByCredit = isCredited && row.replaces !== null;
-  const isDue = isPaidByCredit && totalOf(termsOf(update), period) > 0n;
+  const terms = termsOf(update);
+  const isDue = isCredited && row.replaces !== null && totalOf(terms, period) > 0n;
   if (isRefunded || (isCredited && !isDue)) state.refundedThrough = timeOf(pull.periodEnd);
   else if (isDue) {
-    const { total } = drawUp(termsOf(update), period, { minimum: 0n, room: 0n });
+    const { total } = drawUp(terms, period, { minimum: 0n, room: 0n });
     const at = row.chargedFrom ?? timeOf(period.start);
     if (total > 0n) recordCredit(update, period, { amount: total, at });
   }

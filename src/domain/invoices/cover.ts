@@ -1,9 +1,8 @@
 // Computes which part of a period is charged. Only the rest of the period is charged if, inside the
 // period, a trial or a pause ends or the wallet resumes or registers. Times are Unix seconds. Pure.
+import { periodSeconds } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { BillingTerms, ChargeTimes } from './terms.ts';
-
-const SECONDS_PER_HOUR = 3600n;
 
 /** A period on chain. `end` is the plan's end if the plan ends inside the period. */
 export interface Period {
@@ -78,7 +77,7 @@ export function notInTrial(
 
 /** Length of a period in seconds. */
 export const periodLength = ({ periodHours }: Pick<BillingTerms, 'periodHours'>): bigint =>
-  BigInt(periodHours) * SECONDS_PER_HOUR;
+  periodSeconds(BigInt(periodHours));
 
 /** The period that contains the time `at`. `anchor` is the start of any period. */
 export function periodAt(

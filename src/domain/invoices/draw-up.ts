@@ -20,7 +20,6 @@ export interface Line {
 }
 
 export interface Invoice {
-  readonly period: Period;
   readonly cover: Cover;
   readonly lines: readonly Line[];
   /** Sum of the lines. total = creditApplied + amountDue. */
@@ -54,10 +53,9 @@ export function drawUp(
   const plan = charged(terms.amount);
   const price = charged(priceOf(terms));
   const isUncollected = !cover.isWhole && price < minimum;
-  const credit = isUncollected ? 0n : (terms.credit ?? 0n);
   const { creditApplied, amountDue } = isUncollected
     ? { creditApplied: 0n, amountDue: 0n }
-    : payable(price, { credit, minimum, room });
+    : payable(price, { credit: terms.credit ?? 0n, minimum, room });
   const total = creditApplied + amountDue;
   const lines: Line[] = [
     { kind: 'plan', amount: plan },
@@ -65,7 +63,7 @@ export function drawUp(
     { kind: 'adjustment', amount: total - price, source: isUncollected ? 'minimum' : 'room' },
   ];
   const shown = lines.filter(({ kind, amount }) => kind === 'plan' || amount !== 0n);
-  return { period, cover, lines: shown, total, creditApplied, amountDue };
+  return { cover, lines: shown, total, creditApplied, amountDue };
 }
 
 /**

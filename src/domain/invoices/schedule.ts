@@ -1,6 +1,5 @@
 // The payments of a subscription that begins at a given time. The subscriber is shown these
-// payments before subscribing. Each amount is that of the invoice
-// (draw-up.ts). Pure.
+// payments before subscribing. Each amount is that of the invoice (draw-up.ts). Pure.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { periodLength } from './cover.ts';
 import { creditFor, drawUp, usesDiscount } from './draw-up.ts';

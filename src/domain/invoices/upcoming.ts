@@ -1,7 +1,7 @@
 // What a subscription would be charged next: previews of invoices that are not drawn up yet. Pure.
 import { unixSeconds } from '../../chain/time.ts';
 import { type Period, periodAt } from './cover.ts';
-import { creditFor, drawUp } from './draw-up.ts';
+import { creditFor, totalOf } from './draw-up.ts';
 import { type BillingTerms, priceOf } from './terms.ts';
 
 /** The fields of a subscription from which its next invoice is previewed. */
@@ -37,9 +37,7 @@ function amountAt(terms: UpcomingTerms, at: bigint, minimum: bigint): bigint {
   const price =
     periodAnchor === null
       ? priceOf(terms)
-      : drawUp({ ...terms, credit: 0n }, cutAt(planEndsAt, periodAt(terms, periodAnchor, at)), {
-          minimum: 0n,
-        }).total;
+      : totalOf(terms, cutAt(planEndsAt, periodAt(terms, periodAnchor, at)));
   return price - creditFor(credit, price, minimum);
 }
 

@@ -17,7 +17,7 @@ import type { Resolution } from '../../db/money/payment-attempts.ts';
 import type { OpenSponsorship, SponsoredPayment } from '../../db/offers/sponsorships.ts';
 import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
 import { findCheckoutSession } from '../../db/subscriptions/checkout-sessions.ts';
-import { claimRegistered } from '../../db/subscriptions/leases.ts';
+import { claimOne } from '../../db/subscriptions/leases.ts';
 import type { ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { findLiveRegistration } from '../../db/subscriptions/subscriptions.ts';
@@ -203,7 +203,7 @@ export async function storeGone(
   if (one.replaces !== null && view.replacedRuns) await listReplaced(tx, one.replaces);
   if (live === id) return { id, update: undefined };
   const claimId = randomUUID();
-  await claimRegistered(tx, { id, claimId }, LEASE_SECONDS);
+  await claimOne(tx, { id, claimId }, LEASE_SECONDS);
   const [row] = await readSubscriptions(tx, [id]);
   if (row === undefined) throw new Error(`the subscription ${id} was not stored`);
   const update = updateOf(row);

@@ -15,7 +15,7 @@ import {
   type SponsoredPayment,
 } from '../../db/offers/sponsorships.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
-import { claimRegistered } from '../../db/subscriptions/leases.ts';
+import { claimOne } from '../../db/subscriptions/leases.ts';
 import { readReplaced } from '../../db/subscriptions/plan-changes.ts';
 import { findPlan } from '../../db/subscriptions/plans.ts';
 import { findLiveRegistration } from '../../db/subscriptions/subscriptions.ts';
@@ -244,7 +244,7 @@ async function register(
     return undefined;
   }
   const claimId = randomUUID();
-  await claimRegistered(tx, { id, claimId }, LEASE_SECONDS);
+  await claimOne(tx, { id, claimId }, LEASE_SECONDS);
   const [row] = await readSubscriptions(tx, [id]);
   if (row === undefined) throw new Error(`the subscription ${id} was not stored`);
   const { id: attemptId, ...amounts } = attempt;

@@ -7,7 +7,6 @@ import { timeOf } from '../../../chain/time.ts';
 import { readPulled } from '../../../db/money/payments.ts';
 import { findLostSignUp } from '../../../db/offers/lost-sign-ups.ts';
 import {
-  claimOne,
   findOwner,
   findPulledFrom,
   listKnown,
@@ -15,6 +14,7 @@ import {
   readFeeBps,
 } from '../../../db/operating/reconciliation.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
+import { claimOne } from '../../../db/subscriptions/leases.ts';
 import { readSubscriptions } from '../../../db/subscriptions/work.ts';
 import type { Pull } from '../../../domain/collecting/chain-view.ts';
 import type { Difference, PlanPull } from '../../../domain/collecting/differences.ts';
@@ -138,7 +138,7 @@ export async function nameUnknown(sql: Sql, unreadable: readonly string[]): Prom
  */
 async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
   const claimId = randomUUID();
-  for (let tries = 0; !(await claimOne(sql, { id, claimId, leaseSeconds: 30 })); tries += 1) {
+  for (let tries = 0; !(await claimOne(sql, { id, claimId }, 30)); tries += 1) {
     if (tries >= 60) return false;
     await pause(1000);
   }
