@@ -25,6 +25,23 @@ const UNPAUSED_AT_THE_END: Customer = {
     { act: 'pauseUntilLate', size: 124_984, after: 755 },
   ],
 };
+/** A failover loses the attempt of a late first payment that used up the discount. */
+const LATE_AND_LOST: Customer = {
+  plan: { ...plan, periodHours: 168, collectionWindow: 0 },
+  other: { ...plan, amount: 1001n, periodHours: 1, collectionWindow: 900 },
+  steps: [
+    { act: 'otherPlan', size: 0, after: 276 },
+    { act: 'pause', size: 0, after: 129 },
+    { act: 'wait', size: 0, after: 549 },
+    { act: 'discount', size: 407_455, after: 751 },
+    { act: 'wait', size: 0, after: 34 },
+    { act: 'loseCommits', size: 95_067, after: 413 },
+    { act: 'wait', size: 0, after: 612 },
+    { act: 'wait', size: 0, after: 343 },
+    { act: 'unpause', size: 0, after: 288 },
+    { act: 'topUp', size: 105_658, after: 0 },
+  ],
+};
 
 void t.test(
   'over 24 periods, each random subscription follows the rules for amounts, fees, notices and access',
@@ -48,7 +65,7 @@ void t.test(
       }),
       {
         numRuns: Number(process.env.TEST_RUNS ?? (isLong ? 3000 : 800)),
-        examples: [[UNPAUSED_AT_THE_END]],
+        examples: [[UNPAUSED_AT_THE_END], [LATE_AND_LOST]],
       },
     );
     for (const outcome of [

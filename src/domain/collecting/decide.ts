@@ -100,7 +100,7 @@ export function decide(
         return { ...lookupFailure(update, view), ...pullNotFound(row) };
       if (lookup.kind === 'not_final') return awaitFinality(update, view);
       if (lookup.kind === 'needed') return { update, needs: 'pulls' };
-      recordPulls(update, lookup.pulls, account, period);
+      recordPulls(update, lookup, account, period);
       if (hasUnknownPull(state, account)) {
         unread = pullNotFound(row);
         if (!lookup.isFinal) return { ...awaitFinality(update, view), ...unread };

@@ -154,7 +154,7 @@ export function afterTheEnd(
     if (lookup.kind === 'too_long') return lookupFailure(update, view);
     if (lookup.kind === 'not_final') return awaitFinality(update, view);
     if (lookup.kind === 'needed') return { update, needs: 'pulls' };
-    recordPulls(update, lookup.pulls, account, pullPeriod(account, view.plan, view.now));
+    recordPulls(update, lookup, account, pullPeriod(account, view.plan, view.now));
     if (hasUnknownPull(update.state, account)) {
       if (!lookup.isFinal) return awaitFinality(update, view);
       if (!isGivenUp(update.row)) return lookupFailure(update, view);
@@ -197,7 +197,7 @@ function recordLastPulls(
   const [anchor, length] = [unixSeconds(row.periodAnchor), periodSeconds(BigInt(row.periodHours))];
   for (const pull of oldestFirst(lookup.pulls)) {
     if (pull.periodStart < anchor || (pull.periodStart - anchor) % length !== 0n) continue;
-    recordPull(update, pull, null);
+    recordPull(update, pull, null, lookup.lastTriedPeriod);
   }
   // An unreadable transaction may contain the last payment, so the history is read again later. The
   // number of retries is limited, because anyone can send an unreadable transaction to the address.

@@ -4,9 +4,10 @@ import { timeOf } from '../../chain/time.ts';
 import type { PaymentRow } from '../../db/money/payments.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import { coveredFrom } from '../invoices/cover.ts';
-import { drawUp, totalOf, usesDiscount } from '../invoices/draw-up.ts';
+import { drawUp, isLimited, totalOf, usesDiscount } from '../invoices/draw-up.ts';
 import type { BillingTerms } from '../invoices/terms.ts';
 import type { Pull } from './chain-view.ts';
+import { chargedFromOf } from './late.ts';
 import { nextRead } from './look-ahead.ts';
 import {
   coverOf,
@@ -43,11 +44,23 @@ function settleUp(
 
 /**
  * Records a landed payment and adds its event, even if the subscription ended while the payment was
- * in flight.
+ * in flight. If Postgres has lost the attempt, it has also lost from when the period was charged:
+ * this is derived from the time of the payment. `lastTriedPeriod` is that of chargedFromOf().
  */
-export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date | null): void {
+export function applyPayment(
+  update: SubscriptionUpdate,
+  pull: Pull,
+  next: Date | null,
+  lastTriedPeriod: Date | null = null,
+): void {
   const { row, state, events, payments } = update;
   const period = { start: pull.periodStart, end: pull.periodEnd };
+  const before = termsOf(update);
+  const isLost = pull.source === 'keeper' && pull.creditSpent === undefined;
+  if (isLost) {
+    const times = { start: pull.periodStart, now: pull.at, lastTriedPeriod };
+    state.chargedFrom = chargedFromOf(before, times);
+  }
   const terms = termsOf(update);
   const creditSpent = creditSpentBeside(terms, pull);
   const payment = {
@@ -57,8 +70,17 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
   };
   const { periodStart, periodEnd } = payment;
   payments.push(payment);
-  if (pull.source === 'keeper')
-    spend(update, period, pull.gross + (pull.feeOwed ?? 0n), creditSpent);
+  if (pull.source === 'keeper') {
+    const paid = pull.gross + (pull.feeOwed ?? 0n) + creditSpent;
+    // A lost attempt was signed some seconds before its payment landed, so a payment of a part of
+    // the period is a little more than the price from that time on.
+    const isDiscounted = paid <= totalOf(before, period);
+    spend(
+      update,
+      creditSpent,
+      isLost ? isLimited(terms) && isDiscounted : usesDiscount(terms, period, paid),
+    );
+  }
   // A pull that was found late may belong to a period before paidThrough. Such a pull changes
   // neither paidThrough nor the status.
   if (state.paidThrough === null || state.paidThrough < periodEnd)
@@ -97,14 +119,11 @@ function creditSpentBeside(terms: BillingTerms & { readonly credit: bigint }, pu
  * reduces the number of payments that still get the discount.
  */
 function spend(
-  update: Pick<SubscriptionUpdate, 'row' | 'state'>,
-  period: { readonly start: bigint; readonly end: bigint },
-  gross: bigint,
+  { state }: Pick<SubscriptionUpdate, 'state'>,
   creditSpent: bigint,
+  isDiscounted: boolean,
 ): void {
-  const { state } = update;
-  if (usesDiscount(termsOf(update), period, gross + creditSpent))
-    state.discountPeriods = (state.discountPeriods ?? 1) - 1;
+  if (isDiscounted) state.discountPeriods = (state.discountPeriods ?? 1) - 1;
   state.credit -= creditSpent;
 }
 
@@ -145,7 +164,7 @@ function recordCredit(
     attempt: 1,
     occurredAt,
   });
-  spend(update, period, 0n, amount);
+  spend(update, amount, usesDiscount(termsOf(update), period, amount));
   const { nextPaymentDue } = state;
   const about = { txSignature: null, nextPaymentDue, periodStart, periodEnd };
   events.push({

@@ -69,7 +69,12 @@ export type PullLookup =
       readonly isComplete: boolean;
       /** Whether all payments in the account's `amountPulled` are finalized or recorded. */
       readonly isFinal: boolean;
+      /** Start of the newest period for which an attempt is known that has not landed. */
+      readonly lastTriedPeriod: Date | null;
     };
+
+/** The on-chain payments that were looked up. */
+type KnownPulls = Extract<PullLookup, { kind: 'known' }>;
 
 /**
  * Derives what is known about the subscription's on-chain payments from the results of look-ups. If
@@ -78,13 +83,13 @@ export type PullLookup =
  * long.
  */
 export function pullLookup(row: KeeperSubscription, result: LookupResult): PullLookup {
-  const { pulls, tooMany, unreadable, pulledFinally, closingNotFinal } = result;
+  const { pulls, tooMany, unreadable, pulledFinally, closingNotFinal, tried = null } = result;
   if (closingNotFinal === true) return { kind: 'not_final' };
   if (tooMany === true && !isGivenUp(row)) return { kind: 'too_long' };
   const knownPulls = tooMany === true ? [] : pulls;
   if (knownPulls === undefined) return { kind: 'needed' };
   const [isComplete, isFinal] = [unreadable !== true, pulledFinally === true];
-  return { kind: 'known', pulls: knownPulls, isComplete, isFinal };
+  return { kind: 'known', pulls: knownPulls, isComplete, isFinal, lastTriedPeriod: tried };
 }
 
 /**
@@ -160,9 +165,15 @@ const isAfterEnd = ({ row, state }: SubscriptionUpdate, { source, at }: KnownPul
  * Records an on-chain payment of any puller in `update`. The first payment of a period pays the
  * period, whatever its amount. Every other payment of the same period is recorded as `further`. A
  * payment by another puller after the end pays no period. A pull that is left to `billing
- * reconcile` is not recorded. `next` is the due time of the following payment.
+ * reconcile` is not recorded. `next` is the due time of the following payment. `lastTriedPeriod` is
+ * that of a PullLookup.
  */
-export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Date | null): void {
+export function recordPull(
+  update: SubscriptionUpdate,
+  pull: KnownPull,
+  next: Date | null,
+  lastTriedPeriod: Date | null = null,
+): void {
   const { paidThrough } = update.state;
   const isCovered = paidThrough !== null && unixSeconds(paidThrough) > pull.periodStart;
   const isPaidHere = update.payments.some(
@@ -175,18 +186,18 @@ export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Da
   else if (pull.recorded || pull.isPeriodPaid || isPaidHere) {
     if (!isCovered) applyCover(update, pull, next);
     if (!pull.recorded) applyFurther(update, pull);
-  } else applyPayment(update, pull, next);
+  } else applyPayment(update, pull, next, lastTriedPeriod);
 }
 
 /** Records on-chain payments in `update`, from the oldest period to the newest. */
 export function recordPulls(
   update: SubscriptionUpdate,
-  pulls: readonly KnownPull[],
+  { pulls, lastTriedPeriod }: Pick<KnownPulls, 'pulls' | 'lastTriedPeriod'>,
   account: SubscriptionAccount,
   period: PullPeriod,
 ): void {
   for (const pull of oldestFirst(pulls))
-    recordPull(update, pull, nextAfter(pull.periodStart, account, period));
+    recordPull(update, pull, nextAfter(pull.periodStart, account, period), lastTriedPeriod);
   const booked = bookedThrough(update.state);
   if (booked === null || unixSeconds(booked) <= account.periodStart) return;
   const found = pulls.reduce(

@@ -73,14 +73,18 @@ export function drawUp(
 export const totalOf = (terms: BillingTerms, period: Period): bigint =>
   drawUp(terms, period, { minimum: 0n }).total;
 
+/** Whether the next payment is one of the payments that get a limited discount. */
+export function isLimited(terms: BillingTerms): boolean {
+  const discount = discountOf(terms);
+  return discount !== null && discount.periodsLeft !== null;
+}
+
 /**
  * Whether a payment of `gross` for this period counts as one of the payments that get a limited
  * discount.
  */
-export function usesDiscount(terms: BillingTerms, period: Period, gross: bigint): boolean {
-  const discount = discountOf(terms);
-  return discount !== null && discount.periodsLeft !== null && gross === totalOf(terms, period);
-}
+export const usesDiscount = (terms: BillingTerms, period: Period, gross: bigint): boolean =>
+  isLimited(terms) && gross === totalOf(terms, period);
 
 /**
  * Divides `price` into the part that the credit pays and the part to pull. The credit pays first,

@@ -484,10 +484,10 @@ function checkCollected(
     throw new Error('collected in the trial');
   const isLate = world.tried !== periodStart && comesLate(world.row, periodStart, world.now);
   if (isLate) world.outcomes.add('a late first try');
-  const from = isLate ? world.now : before.chargedFrom && unixSeconds(before.chargedFrom);
+  // A pull that was found in the same decision may have been late and have used the discount.
+  const { discountPeriods, chargedFrom: found } = world.row;
+  const from = isLate ? world.now : found && unixSeconds(found);
   if ((chargedFrom && unixSeconds(chargedFrom)) !== from) throw new Error('charged from elsewhere');
-  // A pull that was found in the same decision may have used the discount.
-  const { discountPeriods } = world.row;
   const gross = expected({ ...before, discountPeriods, chargedFrom }, periodStart, periodEnd);
   if (gross > terms.amount) throw new Error('above the ceiling');
   if (gross === 0n) throw new Error('collected what costs more than it brings');

@@ -123,6 +123,44 @@ void t.test(
   },
 );
 
+void t.test(
+  'a payment whose attempt is lost covers the time from a late try on and uses its discount',
+  async (t) => {
+    const late = T + 12n * HOUR;
+    const terms = { amount: 1_000_000n, discountPercent: 20, discountPeriods: 2 };
+    const lost = (changes: Partial<Pull>, credit = 0n) => {
+      const update = updateOf(row({ ...terms, credit }));
+      // Signed ten seconds before it landed: 800,000 for the twelve hours and ten seconds.
+      applyPayment(update, pull(T, { at: late, gross: 400_092n, ...changes }), null);
+      const [payment] = update.payments;
+      const { discountPeriods, credit: left } = update.state;
+      return {
+        coversFrom: payment!.coversFrom,
+        creditSpent: payment!.creditSpent,
+        discountPeriods,
+        left,
+      };
+    };
+    const none = { creditSpent: 0n, left: 0n };
+    t.same(lost({}), { coversFrom: at(late), discountPeriods: 1, ...none });
+    // What the pull lacks of the price from the try on, not of the whole price, is credit.
+    t.same(lost({ gross: 300_000n }, 500_000n), {
+      ...{ coversFrom: at(late), discountPeriods: 1, creditSpent: 100_000n, left: 400_000n },
+    });
+    // A known attempt says what was charged, and the row from when.
+    t.match(lost({ creditSpent: 0n }), { coversFrom: null, discountPeriods: 2, ...none });
+    t.match(lost({ at: T + 5n, gross: 800_000n }), { coversFrom: null, discountPeriods: 1 });
+    t.match(lost({ at: T + 5n, gross: 1_000_000n }), { coversFrom: null, discountPeriods: 2 });
+  },
+);
+
+void t.test('a lost attempt of a period that was tried in time covers the whole period', (t) => {
+  const update = updateOf(row({ amount: 100n }));
+  applyPayment(update, pull(T, { at: T + 12n * HOUR }), null, at(T));
+  t.equal(update.payments[0]!.coversFrom, null);
+  t.end();
+});
+
 void t.test('the last period of a plan has no next payment', async (t) => {
   const update = updateOf(row());
   applyPayment(update, pull(T, { periodEnd: T + 7n * HOUR }), null);
