@@ -69,10 +69,11 @@ async function seed(sql: Sql, name: string, payments: number): Promise<Shop> {
           + (n * 7919 % 730) * interval '1 hour'
           - case when n % 10 = 0 then (n % 18) * interval '730 hours' else interval '0' end as start
       from generate_series(1, ${subscriptions}::int) as n`;
+    await tx`insert into customers (app_id, wallet) values (${app.id}, ${name})`;
     await tx`
-      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount,
+      insert into subscriptions (app_id, plan_id, customer_id, subscription_pda, subscriber_wallet, amount,
         period_hours, created_at, status, cancelled_at, ended_at, past_due_since)
-      select ${app.id}, ${plan.id}, ${name} || n, md5(${name} || n), 10000000, 730, start,
+      select ${app.id}, ${plan.id}, (select id from customers where wallet = ${name}), ${name} || n, md5(${name} || n), 10000000, 730, start,
         case when n % 10 = 0 then 'cancelled' when n % 100 = 1 then 'past_due' else 'active' end,
         case when n % 10 = 0 then start + ${MONTHS}::int * interval '730 hours' end,
         case when n % 10 = 0 then start + ${MONTHS}::int * interval '730 hours' end,

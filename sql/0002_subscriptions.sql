@@ -55,6 +55,27 @@ create index plans_blocked on plans (collection_blocked_reason)
   where collection_blocked_reason is not null;
 create index plans_to_watch on plans (observed_at nulls first, id) where status <> 'ended';
 
+-- A customer of an app: who has the external id that a checkout session or the merchant set, else
+-- the wallet. No renewal writes a customer.
+create table customers (
+  id uuid primary key default uuid_v7(),
+  app_id uuid not null references apps,
+  external_id text check (length(external_id) between 1 and 120),
+  wallet text,
+  name text check (length(name) <= 120),
+  email text check (length(email) <= 254),
+  email_confirmed_at timestamptz,
+  notes text check (length(notes) <= 5000),
+  created_at timestamptz not null default now(),
+  constraint customer_has_one_key check (num_nonnulls(external_id, wallet) <= 1)
+);
+comment on table customers is 'the customers of each app, to whom subscriptions belong';
+comment on column customers.external_id is 'the merchant''s own id; an id that a subscriber set makes no customer, because anybody may set it';
+comment on column customers.wallet is 'the customer without an external id; neither: erased';
+create unique index customers_by_external_id on customers (app_id, external_id);
+create unique index customers_by_wallet on customers (app_id, wallet);
+create index customers_by_app on customers (app_id, id);
+
 create table subscriptions (
   id uuid primary key default uuid_v7(),
   app_id uuid not null references apps,
@@ -64,6 +85,7 @@ create table subscriptions (
   status text not null default 'active'
     check (status in ('active', 'past_due', 'cancelled', 'expired')),
   -- The merchant's customer.
+  customer_id uuid not null references customers,
   external_id text check (length(external_id) between 1 and 120),
   metadata jsonb not null default '{}' check (jsonb_typeof(metadata) = 'object'),
   own_ids_from text check (own_ids_from in ('checkout', 'merchant', 'subscriber')),
@@ -134,6 +156,7 @@ create table subscriptions (
     check (reinstated_at is null or status in ('cancelled', 'expired'))
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 comment on table subscriptions is 'registrations: each has a plan, the wallet that pays and its account on chain; an account that is opened or resumed after the end has another row';
+comment on column subscriptions.customer_id is 'follows external_id, own_ids_from and subscriber_wallet, by a trigger';
 comment on column subscriptions.external_id is 'the merchant''s own id of the customer; several subscriptions may share it';
 comment on column subscriptions.own_ids_from is 'who set external_id and metadata last; null without either';
 comment on column subscriptions.duplicate_of is 'the live subscription that the same customer had when this one landed';
@@ -181,6 +204,7 @@ create index subscriptions_by_app_end on subscriptions (app_id, ended_at);
 create index subscriptions_past_due on subscriptions (app_id, id) where status = 'past_due';
 create index subscriptions_by_plan on subscriptions (plan_id, id);
 create index subscriptions_by_subscriber on subscriptions (subscriber_wallet, id);
+create index subscriptions_by_customer on subscriptions (customer_id, id);
 create index subscriptions_by_external_id on subscriptions (app_id, external_id, id)
   where external_id is not null;
 -- With subscription_work_by_coverage, finds the subscription of a customer with the longest access.
@@ -238,6 +262,59 @@ create function grams(text text) returns text[] language sql immutable parallel 
 $$;
 comment on function grams(text) is 'every three consecutive characters in lower case, by which a part of a text is found';
 create index searched_wallets_by_part on searched_wallets using gin (grams(wallet));
+
+-- The customer with this external id, else with this wallet. Makes the customer where there is none.
+create function customer_of(app uuid, external text, payer text) returns uuid language plpgsql as $$
+declare
+  found uuid;
+begin
+  loop
+    insert into customers (app_id, external_id, wallet)
+      values (app, external, case when external is null then payer end)
+      on conflict do nothing returning id into found;
+    if found is null and external is not null then
+      select id into found from customers where app_id = app and external_id = external
+        for key share;
+    elsif found is null then
+      select id into found from customers where app_id = app and wallet = payer for key share;
+    end if;
+    -- Null where the customer got another id meanwhile.
+    exit when found is not null;
+  end loop;
+  return found;
+end
+$$;
+
+-- The customer of a new subscription, or of one whose external id has changed. Where nobody has the
+-- new id and the customer has no other subscription, the customer gets the id. Otherwise the
+-- subscription moves to the customer with the id, or without an id to that of the wallet.
+create function set_customer() returns trigger
+language plpgsql security definer set search_path = public, pg_temp as $$
+declare
+  external text := case when new.own_ids_from in ('checkout', 'merchant') then new.external_id end;
+begin
+  if tg_op = 'UPDATE' and external is not null then
+    perform from customers where id = old.customer_id for update;
+    if not exists (
+      select from subscriptions where customer_id = old.customer_id and id <> new.id) then
+      begin
+        update customers set external_id = external, wallet = null where id = old.customer_id;
+        return new;
+      exception when unique_violation then null;
+      end;
+    end if;
+  end if;
+  new.customer_id := customer_of(new.app_id, external, new.subscriber_wallet);
+  return new;
+end
+$$;
+create trigger subscription_gets_customer before insert on subscriptions
+  for each row when (new.customer_id is null) execute function set_customer();
+create trigger subscription_changes_customer
+  before update of external_id, own_ids_from on subscriptions
+  for each row when (new.external_id is distinct from old.external_id
+    or new.own_ids_from is distinct from old.own_ids_from)
+  execute function set_customer();
 
 create function copy_external_id() returns trigger language plpgsql as $$
 begin

@@ -42,6 +42,30 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION public.customer_of(app uuid, external text, payer text)
+ RETURNS uuid
+ LANGUAGE plpgsql
+AS $function$
+declare
+  found uuid;
+begin
+  loop
+    insert into customers (app_id, external_id, wallet)
+      values (app, external, case when external is null then payer end)
+      on conflict do nothing returning id into found;
+    if found is null and external is not null then
+      select id into found from customers where app_id = app and external_id = external
+        for key share;
+    elsif found is null then
+      select id into found from customers where app_id = app and wallet = payer for key share;
+    end if;
+    -- Null where the customer got another id meanwhile.
+    exit when found is not null;
+  end loop;
+  return found;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION public.drop_month(parent text, days integer)
  RETURNS text
  LANGUAGE plpgsql
@@ -257,6 +281,31 @@ AS $function$
   select (start at time zone 'UTC')::date from yesterday
 $function$;
 
+CREATE OR REPLACE FUNCTION public.set_customer()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+declare
+  external text := case when new.own_ids_from in ('checkout', 'merchant') then new.external_id end;
+begin
+  if tg_op = 'UPDATE' and external is not null then
+    perform from customers where id = old.customer_id for update;
+    if not exists (
+      select from subscriptions where customer_id = old.customer_id and id <> new.id) then
+      begin
+        update customers set external_id = external, wallet = null where id = old.customer_id;
+        return new;
+      exception when unique_violation then null;
+      end;
+    end if;
+  end if;
+  new.customer_id := customer_of(new.app_id, external, new.subscriber_wallet);
+  return new;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION public.takes_event(extra_events text[], type text)
  RETURNS boolean
  LANGUAGE sql
@@ -434,6 +483,31 @@ create table collection_holds (
 comment on table collection_holds is 'no payment is signed while a row covers it: of one plan, of one merchant, or of all without either';
 comment on column collection_holds.missing_until is 'a keeper found payments on chain, up to this chain time, that the database lacks';
 CREATE UNIQUE INDEX one_hold_per_scope ON public.collection_holds USING btree (COALESCE(plan_id, merchant_id, '00000000-0000-0000-0000-000000000000'::uuid));
+
+create table customers (
+  id uuid not null default uuid_v7(),
+  app_id uuid not null,
+  external_id text,
+  wallet text,
+  name text,
+  email text,
+  email_confirmed_at timestamp with time zone,
+  notes text,
+  created_at timestamp with time zone not null default now(),
+  constraint customer_has_one_key CHECK ((num_nonnulls(external_id, wallet) <= 1)),
+  constraint customers_email_check CHECK ((length(email) <= 254)),
+  constraint customers_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 120))),
+  constraint customers_name_check CHECK ((length(name) <= 120)),
+  constraint customers_notes_check CHECK ((length(notes) <= 5000)),
+  constraint customers_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  constraint customers_pkey PRIMARY KEY (id)
+);
+comment on table customers is 'the customers of each app, to whom subscriptions belong';
+comment on column customers.external_id is 'the merchant''s own id; an id that a subscriber set makes no customer, because anybody may set it';
+comment on column customers.wallet is 'the customer without an external id; neither: erased';
+CREATE INDEX customers_by_app ON public.customers USING btree (app_id, id);
+CREATE UNIQUE INDEX customers_by_external_id ON public.customers USING btree (app_id, external_id);
+CREATE UNIQUE INDEX customers_by_wallet ON public.customers USING btree (app_id, wallet);
 
 create table daemons (
   id uuid not null,
@@ -1313,6 +1387,7 @@ create table subscriptions (
   subscription_pda text not null,
   subscriber_wallet text not null,
   status text not null default 'active'::text,
+  customer_id uuid not null,
   external_id text,
   metadata jsonb not null default '{}'::jsonb,
   own_ids_from text,
@@ -1386,6 +1461,7 @@ create table subscriptions (
   constraint subscriptions_period_pulled_check CHECK ((period_pulled >= 0)),
   constraint subscriptions_status_check CHECK ((status = ANY (ARRAY['active'::text, 'past_due'::text, 'cancelled'::text, 'expired'::text]))),
   constraint subscriptions_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  constraint subscriptions_customer_id_fkey FOREIGN KEY (customer_id) REFERENCES customers(id),
   constraint subscriptions_duplicate_of_fkey FOREIGN KEY (duplicate_of) REFERENCES subscriptions(id),
   constraint subscriptions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id),
   constraint subscriptions_replaced_by_fkey FOREIGN KEY (replaced_by) REFERENCES subscriptions(id),
@@ -1393,6 +1469,7 @@ create table subscriptions (
   constraint subscriptions_pkey PRIMARY KEY (id)
 ) with (fillfactor=70, autovacuum_vacuum_scale_factor=0.02);
 comment on table subscriptions is 'registrations: each has a plan, the wallet that pays and its account on chain; an account that is opened or resumed after the end has another row';
+comment on column subscriptions.customer_id is 'follows external_id, own_ids_from and subscriber_wallet, by a trigger';
 comment on column subscriptions.external_id is 'the merchant''s own id of the customer; several subscriptions may share it';
 comment on column subscriptions.own_ids_from is 'who set external_id and metadata last; null without either';
 comment on column subscriptions.duplicate_of is 'the live subscription that the same customer had when this one landed';
@@ -1426,6 +1503,7 @@ comment on column subscriptions.unclaimed is 'a keeper registered it from the ch
 comment on column subscriptions.without_offer is 'a keeper registered it, and no offer of the service fitted: until an attempt is committed, the registration by its wallet sets the terms of its checkout session';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
+CREATE INDEX subscriptions_by_customer ON public.subscriptions USING btree (customer_id, id);
 CREATE INDEX subscriptions_by_external_id ON public.subscriptions USING btree (app_id, external_id, id) WHERE (external_id IS NOT NULL);
 CREATE INDEX subscriptions_by_external_prefix ON public.subscriptions USING btree (app_id, external_id text_pattern_ops, id) WHERE (external_id IS NOT NULL);
 CREATE INDEX subscriptions_by_pda ON public.subscriptions USING btree (subscription_pda, id);
@@ -1439,6 +1517,8 @@ CREATE UNIQUE INDEX one_live_registration_per_pda ON public.subscriptions USING 
 CREATE UNIQUE INDEX one_trial_per_wallet ON public.subscriptions USING btree (app_id, subscriber_wallet) WHERE (trial_ends_at IS NOT NULL);
 CREATE CONSTRAINT TRIGGER counter_has_event AFTER UPDATE OF event_sequence ON public.subscriptions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.event_sequence <> old.event_sequence)) EXECUTE FUNCTION check_event_counter();
 CREATE TRIGGER external_id_is_copied AFTER UPDATE OF external_id ON public.subscriptions FOR EACH ROW WHEN ((new.external_id IS DISTINCT FROM old.external_id)) EXECUTE FUNCTION copy_external_id();
+CREATE TRIGGER subscription_changes_customer BEFORE UPDATE OF external_id, own_ids_from ON public.subscriptions FOR EACH ROW WHEN (((new.external_id IS DISTINCT FROM old.external_id) OR (new.own_ids_from IS DISTINCT FROM old.own_ids_from))) EXECUTE FUNCTION set_customer();
+CREATE TRIGGER subscription_gets_customer BEFORE INSERT ON public.subscriptions FOR EACH ROW WHEN ((new.customer_id IS NULL)) EXECUTE FUNCTION set_customer();
 
 create table suspensions (
   id uuid not null default uuid_v7(),

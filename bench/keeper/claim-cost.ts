@@ -39,9 +39,10 @@ export async function prepareClaims({ sql }: Database, rows: number): Promise<Co
     // Without foreign-key checks, because all rows have the same app and plan.
     await tx`set local session_replication_role = replica`;
     await tx`set local maintenance_work_mem = '1GB'`;
+    await tx`insert into customers (app_id, wallet) values (${appId}, 'all') on conflict do nothing`;
     await tx`
-      insert into subscriptions (id, app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due)
-      select ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, ${appId}, ${planId}, rpad(md5(n::text), 44, 'x'),
+      insert into subscriptions (id, app_id, plan_id, customer_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due)
+      select ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, ${appId}, ${planId}, (select id from customers where wallet = 'all'), rpad(md5(n::text), 44, 'x'),
         rpad(md5('w' || n), 44, 'x'), 100, 720, due
       from generate_series(0, ${rows - 1}::int) as n,
         lateral (select ${NOW}::timestamptz + interval '1 minute' * case n % ${every}

@@ -120,10 +120,12 @@ async function insert(sql: Sql, count: number, kind: 'live' | 'waiting' | 'finis
         and not exists (select from pg_constraint c where c.conname = i.indexname)`;
     for (const { indexname } of indexes) await tx`drop index ${tx(indexname)}`;
     await tx`
+      insert into customers (app_id, wallet) select id, 'all' from apps order by id limit 1 on conflict do nothing`;
+    await tx`
       with app as (select id from apps order by id limit 1), plan as (select id from plans order by id limit 1)
-      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, status, cancelled_at, ended_at,
+      insert into subscriptions (app_id, plan_id, customer_id, subscription_pda, subscriber_wallet, amount, period_hours, status, cancelled_at, ended_at,
         cancel_requested_at, cancel_requested_by, next_payment_due, delegation_revoked_at, past_due_since, failed_attempts)
-      select app.id, plan.id, ${kind}::text || n, ${kind}::text || 'wallet' || n, 100, 1,
+      select app.id, plan.id, (select id from customers where wallet = 'all'), ${kind}::text || n, ${kind}::text || 'wallet' || n, 100, 1,
         case when ${isOver} then 'cancelled' when is_late then 'past_due' else 'active' end, ${isOver ? NOW : null}, ${isOver ? NOW : null}, ${isOver ? NOW : null},
         ${isOver ? 'merchant' : null}, case when is_late then due else due + interval '15 minutes' end,
         case when ${!isLive} or n % 10 <> 0 then null else ${NOW}::timestamptz end, case when is_late then ${NOW}::timestamptz end, is_late::int

@@ -18,9 +18,10 @@ void t.test('the dashboard lists 100,000 subscriptions page by page', async (t) 
   await sql.begin(async (tx) => {
     // Row triggers are off, because this test does not need their checks.
     await tx`set local session_replication_role = replica`;
+    await tx`insert into customers (app_id, wallet) values (${merchant.appId}, 'all')`;
     await tx`
-      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, status, past_due_since)
-      select ${merchant.appId}, ${plan.id}, 'sub' || place, case n when 50000 then ${special} else 'wa1' || place end, 10000000, 730,
+      insert into subscriptions (app_id, plan_id, customer_id, subscription_pda, subscriber_wallet, amount, period_hours, status, past_due_since)
+      select ${merchant.appId}, ${plan.id}, (select id from customers where wallet = 'all'), 'sub' || place, case n when 50000 then ${special} else 'wa1' || place end, 10000000, 730,
         case when n % 1000 = 0 then 'past_due' else 'active' end, case when n % 1000 = 0 then now() end
       from generate_series(1, ${subscriptions}::int) n,
         -- With three characters before it, the Base58 of 32 bytes.

@@ -23,9 +23,10 @@ export async function addRows(sql: Sql, rows: number): Promise<void> {
     await tx`
       insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours)
       select id, 'Ended', ${PLAN}, 1, ${PLAN}, ${PLAN}, ${PLAN}, ${PLAN}, 100, 24 from apps where name = 'Ended'`;
+    await tx`insert into customers (app_id, wallet) select id, 'all' from apps where name = 'Ended'`;
     await tx`
-      insert into subscriptions (id, app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, status, ended_at, created_at)
-      select uuid_v7(), app_id, id, ${ADDRESS} || '2' || digits, ${ADDRESS} || '3' || digits, 100 + n % 4, 24, 'expired', now(), now()
+      insert into subscriptions (id, app_id, plan_id, customer_id, subscription_pda, subscriber_wallet, amount, period_hours, status, ended_at, created_at)
+      select uuid_v7(), app_id, id, (select id from customers where wallet = 'all'), ${ADDRESS} || '2' || digits, ${ADDRESS} || '3' || digits, 100 + n % 4, 24, 'expired', now(), now()
       from plans cross join generate_series(1, ${rows}::int) n cross join translate(to_char(n, 'FM0000000'), '0', 'A') digits where plan_pda = ${PLAN}`;
     await tx`
       insert into subscription_work (subscription_id, app_id) select id, app_id

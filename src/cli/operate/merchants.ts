@@ -204,7 +204,7 @@ function erase(text: string, flags: EraseFlags): Promise<number> {
     else
       print(
         `Erased of ${wallet}: ${erased.apps} apps, ${erased.plans} plans, ${erased.keys} API keys, ${erased.endpoints} webhook endpoints, ` +
-          `${erased.subscriptions} subscriptions' own ids, ${erased.checkouts} checkout sessions, ${erased.buyers} buyers' details on receipts, ${erased.events} events, ${erased.deliveries} deliveries. Payments stay: they are the books.`,
+          `${erased.subscriptions} subscriptions' own ids, ${erased.customers} customers, ${erased.checkouts} checkout sessions, ${erased.buyers} buyers' details on receipts, ${erased.events} events, ${erased.deliveries} deliveries. Payments stay: they are the books.`,
       );
     return 0;
   });

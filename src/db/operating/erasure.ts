@@ -12,6 +12,7 @@ export interface Erased {
   keys: number;
   endpoints: number;
   subscriptions: number;
+  customers: number;
   checkouts: number;
   /** Number of deleted details that buyers entered on receipts. */
   buyers: number;
@@ -81,6 +82,10 @@ async function eraseAccount(
     subscriptions: await count(sql`
       update subscriptions set external_id = null, metadata = '{}', updated_at = now()
       where app_id in ${apps} and (external_id is not null or metadata <> '{}')`),
+    customers: await count(sql`
+      update customers set external_id = null, name = null, email = null, email_confirmed_at = null,
+        notes = null
+      where app_id in ${apps} and num_nonnulls(external_id, name, email, notes) > 0`),
     checkouts: await count(sql`
       update checkout_sessions set external_id = null, metadata = '{}', success_url = null,
         cancel_url = null

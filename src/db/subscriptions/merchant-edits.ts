@@ -14,8 +14,9 @@ export interface OwnIds {
 export type OwnIdsSource = 'checkout' | 'merchant' | 'subscriber';
 
 /**
- * Updates the given fields. A null externalId clears the field. Keeps a keeper's claim on the
- * subscription, because the keeper's decisions do not depend on these fields.
+ * Updates the given fields. A null externalId clears the field. An externalId that the subscriber
+ * set stays the subscriber's until it is given here: metadata alone does not confirm it. Keeps a
+ * keeper's claim on the subscription, because the keeper's decisions do not depend on these fields.
  */
 export async function updateOwnIds(
   sql: Queryable,
@@ -29,7 +30,8 @@ export async function updateOwnIds(
         external_id end,
       metadata = coalesce(${metadata === undefined ? null : JSON.stringify(metadata)}::text::jsonb,
         metadata),
-      own_ids_from = ${source}, updated_at = now()
+      own_ids_from = case when ${externalId === undefined} and external_id is not null
+        then own_ids_from else ${source} end, updated_at = now()
     where id = ${id}`;
 }
 

@@ -142,7 +142,7 @@ void t.test(
         },
       });
       const subscriptionId = await insertSubscription(sql, { appId: merchant.appId, planId });
-      await sql`update subscriptions set external_id = 'zanzibar-7', metadata = '{"who": "zanzibar"}' where id = ${subscriptionId}`;
+      await sql`update subscriptions set external_id = 'zanzibar-7', own_ids_from = 'merchant', metadata = '{"who": "zanzibar"}' where id = ${subscriptionId}`;
       await insertPayment(sql, subscriptionId, '2026-01-01T00:00:00Z');
       await sql`insert into receipt_details (subscription_id, since, name, address, tax_id, note)
         values (${subscriptionId}, '2026-01-01', 'Zanzibar', 'zanzibar', 'zanzibar', 'zanzibar')`;
@@ -200,6 +200,7 @@ void t.test(
       keys: 1,
       endpoints: 1,
       subscriptions: 1,
+      customers: 1,
       checkouts: 1,
       buyers: 1,
       events: 4,
@@ -218,7 +219,16 @@ void t.test(
     });
     t.match(
       JSON.parse((await erase('--yes', '--json')).stdout),
-      { apps: 0, plans: 0, keys: 0, checkouts: 0, buyers: 0, events: 0, deliveries: 0 },
+      {
+        apps: 0,
+        plans: 0,
+        keys: 0,
+        customers: 0,
+        checkouts: 0,
+        buyers: 0,
+        events: 0,
+        deliveries: 0,
+      },
       'a second time there is nothing',
     );
   },
