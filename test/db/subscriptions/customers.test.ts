@@ -1,9 +1,9 @@
 // To which customer a subscription belongs, by what the database does at each write.
 import t, { type Test } from 'tap';
-import { asRole, testDatabase } from '../../fixtures/postgres.ts';
 import { connect } from '../../../src/db/postgres/connect.ts';
 import { updateOwnIds } from '../../../src/db/subscriptions/merchant-edits.ts';
 import { randomAddress } from '../../fixtures/http.ts';
+import { asRole, testDatabase } from '../../fixtures/postgres.ts';
 import { insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 
 interface Customer {
