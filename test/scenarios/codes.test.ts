@@ -9,8 +9,10 @@ import {
   tokenAccountAddress,
 } from '../../src/chain/program/addresses.ts';
 import {
+  cancelSubscriptionNow,
   closeAuthority,
   initAuthority,
+  revokeDelegation,
   transferSubscription,
 } from '../../src/chain/program/instructions.ts';
 import { AMOUNT, arrived } from '../fixtures/agreement.ts';
@@ -166,7 +168,20 @@ const cases: Record<string, Case> = {
     then: { status: 'expired', endReason: 'plan_recreated' },
   },
   InvalidAccountOwner: {
-    happens: (stage, { pda }) => remove(stage, pda),
+    happens: async (stage, subscription) => {
+      const { wallet, plan, pda } = subscription;
+      const { programId } = stage.net;
+      const of = { subscriber: wallet.address, plan: plan.pda, subscription: pda };
+      const { periodStart } = (await stage.onChain(subscription))!;
+      const now = { ...of, merchant: plan.merchant.address, periodStart };
+      return stage.send(
+        [wallet, plan.merchant],
+        [
+          cancelSubscriptionNow(programId, now),
+          revokeDelegation(programId, { ...of, authority: wallet.address }),
+        ],
+      );
+    },
     error: /InvalidAccountOwner/,
     then: { status: 'cancelled' },
   },

@@ -65,7 +65,7 @@ export type PullLookup =
   | {
       readonly kind: 'known';
       readonly pulls: readonly KnownPull[];
-      /** Whether all transactions of the history could be read. */
+      /** Whether the history is whole, and all of its transactions could be read. */
       readonly isComplete: boolean;
       /** Whether all payments in the account's `amountPulled` are finalized or recorded. */
       readonly isFinal: boolean;
@@ -348,8 +348,8 @@ export interface LookupResult {
    */
   readonly tooMany?: true;
   /**
-   * True if some transactions of the account cannot be read. Each of these transactions may contain
-   * a payment that is missing in `pulls`.
+   * True if some transactions of the account cannot be read, or if the history lacks the closing of
+   * an account that is gone. A payment may then be missing in `pulls`.
    */
   readonly unreadable?: true;
   /**

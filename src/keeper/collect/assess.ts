@@ -219,16 +219,17 @@ async function findInHistory(
       finalAccount.amountPulled === account.amountPulled;
     const history = await findPulls(context.rpc, partiesOf(context, row), since);
     context.reportUnreadable(history?.unreadable ?? []);
-    const result = await resultOf(context, row, history);
+    const result = await resultOf(context, row, { history, isGone: account === null });
     found.push([row.id, { ...result, ...(isFinal && { pulledFinally: true }) }]);
   }
   return found;
 }
 
+/** A history that does not show how an account that is gone was closed lacks what landed last. */
 async function resultOf(
   { sql }: Context,
   { subscriptionPda }: KeeperSubscription,
-  history: PullHistory | undefined,
+  { history, isGone }: { history: PullHistory | undefined; isGone: boolean },
 ): Promise<LookupResult> {
   if (history === undefined) return { tooMany: true };
   const ownPulls = history.pulls.filter(({ source }) => source === 'keeper');
@@ -239,7 +240,8 @@ async function resultOf(
     // When an attempt ends, its pull is recorded, whichever registration the attempt belongs to.
     ...(!attempted.has(pull.signature) && { committedAt: null }),
   }));
-  return history.unreadable.length > 0 ? { pulls, unreadable: true } : { pulls };
+  const isIncomplete = history.unreadable.length > 0 || (isGone && !history.hasClosing);
+  return isIncomplete ? { pulls, unreadable: true } : { pulls };
 }
 
 /**

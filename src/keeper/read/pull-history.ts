@@ -2,6 +2,7 @@
 // not in the database, and (2) the period of a payment if the accounts do not show this period.
 import { subscriptionAddress } from '../../chain/program/addresses.ts';
 import { type ExecutedTransaction, programEvents } from '../../chain/program/events.ts';
+import { instructionKind } from '../../chain/program/instructions.ts';
 import { ChainDataError } from '../../chain/program/layouts.ts';
 import type { SignatureInfo, UnreadableTransaction } from '../../chain/rpc/responses.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
@@ -74,16 +75,20 @@ export interface PullHistory {
   /** Slot of the oldest transaction in the history. Null when the history is empty. */
   readonly oldestSlot: bigint | null;
   /**
-   * Block time of the oldest transaction that was read and opened an account at the address. Null
-   * when none did.
+   * Chain time at which the oldest transaction that was read opened an account at the address. Null
+   * when none did, or when a transaction at or before this one closed an earlier account.
    */
   readonly openedAt: bigint | null;
+  /** Whether a transaction that was read closed an account at the address. */
+  readonly hasClosing: boolean;
 }
 
-/** What a transaction of the history did: its pulls, and its block time if it opened an account. */
+/** What a transaction of the history did to the account at the subscription's address. */
 interface ReadListed {
   readonly pulls: ListedPull[];
+  /** Chain time if the transaction opened an account. */
   readonly openedAt: bigint | null;
+  readonly closes: boolean;
 }
 
 /** Reads one transaction of the history. Throws RpcUnreachable when no endpoint responds. */
@@ -96,22 +101,40 @@ async function readOne(
   if ('unreadable' in found) return { ...found, slot, blockTime };
   try {
     const pulls = pullsIn(found, parties).map((pull) => ({ ...pull, slot }));
-    return { pulls, openedAt: opensAccount(found, parties) ? blockTime : null };
+    return { pulls, openedAt: openingIn(found, parties), closes: closesAccount(found, parties) };
   } catch (error) {
     if (!(error instanceof ChainDataError)) throw error;
     return { signature, slot, blockTime, unreadable: 'undecodable' };
   }
 }
 
-/** Whether a transaction opened an account at the subscription's address. */
-const opensAccount = (
+/** The chain time at which a transaction opened an account at the subscription's address. */
+function openingIn(
   transaction: ExecutedTransaction,
   { programId, subscriptionPda }: PullParties,
-): boolean =>
-  programEvents(transaction, programId).some(
-    (event) =>
+): bigint | null {
+  for (const event of programEvents(transaction, programId))
+    if (
       event.kind === 'created' &&
-      subscriptionAddress(programId, event.plan, event.subscriber).address === subscriptionPda,
+      subscriptionAddress(programId, event.plan, event.subscriber).address === subscriptionPda
+    )
+      return event.at;
+  return null;
+}
+
+const CLOSING = ['revokeDelegation', 'revokeAbandoned'];
+
+/** Whether a transaction closed an account at the subscription's address. */
+const closesAccount = (
+  { err, instructions, inner }: ExecutedTransaction,
+  { programId, subscriptionPda }: PullParties,
+): boolean =>
+  err === null &&
+  [...instructions, ...[...inner.values()].flat()].some(
+    (call) =>
+      call.programId === programId &&
+      CLOSING.includes(instructionKind(call.data) ?? '') &&
+      call.accounts[1] === subscriptionPda,
   );
 
 /**
@@ -131,6 +154,7 @@ export async function findPulls(
   let newestAt: bigint | null = null;
   let oldestSlot: bigint | null = null;
   let openedAt: bigint | null = null;
+  let hasClosing = false;
   let before: string | undefined;
   for (;;) {
     if (performance.now() > deadline) return undefined;
@@ -149,13 +173,14 @@ export async function findPulls(
         if ('unreadable' in found) history.unreadable.push(found);
         else {
           history.pulls.push(...found.pulls.filter(({ periodStart }) => periodStart >= since));
-          openedAt = found.openedAt ?? openedAt;
+          openedAt = found.closes ? null : (found.openedAt ?? openedAt);
+          hasClosing ||= found.closes;
         }
       }
     }
     before = page.at(-1)?.signature;
     if (older >= 0 || page.length < PAGE)
-      return { ...history, newestAt, listed, oldestSlot, openedAt };
+      return { ...history, newestAt, listed, oldestSlot, openedAt, hasClosing };
   }
 }
 

@@ -178,7 +178,7 @@ export async function endOfUnclear(
 async function endInHistory(
   context: Context,
   { one, row, view, account, isGone, landing }: Unclear,
-  { pulls, unreadable, newestAt, oldestSlot, openedAt }: PullHistory,
+  { pulls, unreadable, newestAt, oldestSlot, openedAt, hasClosing }: PullHistory,
   landed: Landed | undefined,
 ): Promise<AttemptEnd | undefined> {
   context.reportUnreadable(unreadable);
@@ -196,11 +196,15 @@ async function endInHistory(
   // An account in a later period, and one that is gone or replaced, does not show whether the
   // attempt landed. A history that lacks the attempt proves that it did not land if (1) the
   // endpoints had time to list it, and (2) the history reaches back to the attempt's blockhash, or
-  // to the opening of the account, which may be later than the blockhash of a first payment.
+  // to the opening of the account, which may be later than the blockhash of a first payment, and
+  // (3) the history shows how an account that is gone was closed. Otherwise it lacks what landed
+  // last. If a fork opened the account in another second than the one that was signed for, the end
+  // stays open.
   const reachesBack =
     (oldestSlot !== null && oldestSlot <= attempt.blockhashSlot) ||
     (openedAt !== null && openedAt <= signedFor);
-  const isProof = settleTries >= PATIENT_TRIES && reachesBack && landing.isProven;
+  const isUpToDate = account !== null || hasClosing;
+  const isProof = settleTries >= PATIENT_TRIES && reachesBack && isUpToDate && landing.isProven;
   if (account?.periodStart !== signedFor && !isProof) return undefined;
   const other = view.subscription;
   if (other === null) return isGone ? { kind: 'expired' } : undefined;
