@@ -4,6 +4,7 @@ import t from 'tap';
 import { timeOf, unixSeconds } from '../../src/chain/time.ts';
 import { startApiStage, type ApiStage, type Buyer } from '../fixtures/api-stage.ts';
 import type { Plan, Subscription } from '../fixtures/billing.ts';
+import { down } from '../fixtures/cents.ts';
 
 const HOURS = 720;
 const AMOUNT = 10_000_000n;
@@ -12,7 +13,7 @@ const DAY = 24;
 /** The rest of the account's running period from `from` on, in base units. */
 function rest(periodStart: bigint, from: bigint): bigint {
   const length = BigInt(HOURS) * 3600n;
-  return (AMOUNT * (periodStart + length - from)) / length;
+  return down(AMOUNT, (AMOUNT * (periodStart + length - from)) / length);
 }
 
 async function ended(stage: ApiStage, subscription: Subscription): Promise<void> {
@@ -108,7 +109,7 @@ void t.test(
     const length = 8760n * 3600n;
     t.same(
       payments.map(({ amountGross }) => amountGross),
-      [(AMOUNT * (account.periodStart + length - second.at)) / length],
+      [down(AMOUNT, (AMOUNT * (account.periodStart + length - second.at)) / length)],
     );
     t.ok(payments[0]!.amountGross <= 9_000_000n, 'a tenth of the year is over');
   },

@@ -4,6 +4,7 @@ import t from 'tap';
 import { unixSeconds } from '../../src/chain/time.ts';
 import { type ApiStage, type Buyer, startApiStage } from '../fixtures/api-stage.ts';
 import type { Plan, Subscription } from '../fixtures/billing.ts';
+import { down } from '../fixtures/cents.ts';
 
 const DAY = 24;
 
@@ -43,7 +44,7 @@ async function rest(stage: ApiStage, subscription: Subscription, from: bigint): 
   const { amount, periodHours } = subscription.plan.terms;
   const { periodStart } = (await stage.onChain(subscription))!;
   const length = periodHours * 3600n;
-  return (amount * (periodStart + length - from)) / length;
+  return down(amount, (amount * (periodStart + length - from)) / length);
 }
 
 const withTrial = async (stage: ApiStage, hours: number): Promise<Plan> => {

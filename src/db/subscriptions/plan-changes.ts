@@ -140,6 +140,8 @@ export interface PaidRow {
   isRefundPending: boolean;
   coversFrom: Date;
   periodEnd: Date;
+  /** The amount of the plan that the payment paid for, in base units. */
+  planAmount: bigint;
 }
 
 /** A registration, and the chain time at which its paid time becomes credit. */
@@ -155,7 +157,7 @@ export interface PaidOf {
  * account since it was registered, or a keeper has collected again since `at`.
  */
 const paidParts = (sql: Queryable, { id, at }: PaidOf) => sql`
-  select p.id, p.amount_gross, p.amount_net, p.credit_spent, p.period_end,
+  select p.id, p.amount_gross, p.amount_net, p.credit_spent, p.period_end, n.amount as plan_amount,
     coalesce(p.covers_from, p.period_start) as covers_from, p.amount_refunded as refunded,
     exists (
       select from refunds where payment_id = p.id and status = 'pending'

@@ -1,12 +1,13 @@
 // The credit of a change of plan: the unused part of what was paid to the replaced subscription.
 // Pure.
 //
-//   paid period -> unused part (by seconds, rounded down) -> credit of the new subscription
+//   paid period -> unused part (by seconds) -> credit of the new subscription
 //   credit -> spent on its next payments, before anything is pulled -> 0
 //
 // Per wallet and app, always: sum of amount_credited = sum of credit_spent + sum of credit.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { coveredUntil } from '../accounts/access.ts';
+import { floorTo, unitOf } from './terms.ts';
 
 /** A payment from which a change of plan may take the unused part. Amounts are base units. */
 interface PaidPart {
@@ -21,11 +22,15 @@ interface PaidPart {
   /** The payment covers the time from `coversFrom` to `periodEnd`. */
   readonly coversFrom: Date;
   readonly periodEnd: Date;
+  /** The plan's amount, which decides the rounding (unitOf). */
+  readonly planAmount: bigint;
 }
 
 /**
- * Returns the unused part of a payment at the time `at` (Unix seconds), rounded down. The unused
- * part is the value of the payment times the unused share of the covered time. The value is the
+ * Returns the unused part of a payment at the time `at` (Unix seconds). It is rounded up to whole
+ * cents if the plan's amount is whole cents, but is never above the value of the payment.
+ * Otherwise it is rounded down. The unused part is the value of the payment times the unused share
+ * of the covered time. The value is the
  * collected amount minus refunds, plus the spent credit. If the net amount was refunded in full,
  * the collected amount counts as 0. The platform fee, which is not refunded, then gives no credit.
  */
@@ -35,8 +40,15 @@ export function unusedPart(paid: Omit<PaidPart, 'isRefundPending'>, at: bigint):
   const cash = isReturned ? 0n : paid.amountGross - paid.refunded;
   const value = cash + paid.creditSpent;
   if (at >= end || value <= 0n) return 0n;
-  return at <= from ? value : (value * (end - at)) / (end - from);
+  if (at <= from) return value;
+  const unused = value * (end - at);
+  const [length, unit] = [end - from, unitOf(paid.planAmount)];
+  if (unit === 1n) return unused / length;
+  const above = (unused + length - 1n) / length + unit - 1n;
+  return lesser(floorTo(unit, above), value);
 }
+
+const lesser = (one: bigint, other: bigint): bigint => (one < other ? one : other);
 
 /** A subscription that this change of plan or an earlier change of plan replaces. */
 interface ReplacedTerms {

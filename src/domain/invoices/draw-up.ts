@@ -5,8 +5,10 @@
 //   - discount (rounded up)
 //   - adjustment (what is not charged: a part below the minimum, or beyond the room)
 //   = total = credit applied + amount due (what is pulled)
+//
+// Where the plan's amount is whole cents, all lines are.
 import { type Cover, coverOf, type Period } from './cover.ts';
-import { type BillingTerms, discountOf, priceOf } from './terms.ts';
+import { type BillingTerms, discountOf, floorTo, priceOf, unitOf } from './terms.ts';
 
 /** A line of an invoice. The amount is in base units and negative for a reduction. */
 export interface Line {
@@ -35,27 +37,24 @@ export interface Limits {
   readonly minimum: bigint;
   /** What the chain still allows to be pulled in the period. Default: the plan's amount. */
   readonly room?: bigint;
-  /** The unit to which lines are rounded. Default: 1 base unit. */
-  readonly unit?: bigint;
 }
 
 /** Draws up the invoice of a period. If nothing of the period is charged, its total is 0. */
 export function drawUp(
   terms: BillingTerms,
   period: Period,
-  { minimum, room = terms.amount, unit = 1n }: Limits,
+  { minimum, room = terms.amount }: Limits,
 ): Invoice {
   const cover = coverOf(terms, period);
-  const charged = (amount: bigint) => {
-    const part = cover.isWhole ? amount : (amount * cover.seconds) / cover.length;
-    return part - (part % unit);
-  };
+  const unit = unitOf(terms.amount);
+  const charged = (amount: bigint) =>
+    cover.isWhole ? amount : floorTo(unit, (amount * cover.seconds) / cover.length);
   const plan = charged(terms.amount);
   const price = charged(priceOf(terms));
   const isUncollected = !cover.isWhole && price < minimum;
   const { creditApplied, amountDue } = isUncollected
     ? { creditApplied: 0n, amountDue: 0n }
-    : payable(price, { credit: terms.credit ?? 0n, minimum, room });
+    : payable(price, { credit: terms.credit ?? 0n, minimum, room, unit });
   const total = creditApplied + amountDue;
   const lines: Line[] = [
     { kind: 'plan', amount: plan },
@@ -89,17 +88,17 @@ export const usesDiscount = (terms: BillingTerms, period: Period, gross: bigint)
 /**
  * Divides `price` into the part that the credit pays and the part to pull. The credit pays first,
  * and leaves nothing or at least `minimum` to pull. Leaves out what neither the credit nor the room
- * can pay.
+ * can pay, in multiples of `unit`.
  */
 export function payable(
   price: bigint,
-  { credit, minimum, room }: { credit: bigint; minimum: bigint; room: bigint },
+  { credit, minimum, room, unit }: { credit: bigint; minimum: bigint; room: bigint; unit: bigint },
 ): { creditApplied: bigint; amountDue: bigint } {
   const creditApplied = creditFor(credit, price, minimum);
-  const amountDue = price - creditApplied;
-  if (amountDue <= room) return { creditApplied, amountDue };
-  const rest = { creditApplied: credit < price ? credit : price, amountDue: room };
-  return room < minimum ? { ...rest, amountDue: 0n } : rest;
+  if (price - creditApplied <= room) return { creditApplied, amountDue: price - creditApplied };
+  const left = floorTo(unit, room);
+  const byCredit = floorTo(unit, credit < price ? credit : price);
+  return { creditApplied: byCredit, amountDue: left < minimum ? 0n : left };
 }
 
 /**

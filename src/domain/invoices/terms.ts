@@ -51,14 +51,26 @@ export function discountOf({
   return { percentOff, amountOff, periodsLeft };
 }
 
-/** Subtracts the discount from `amount` (base units), rounded down. The result is at least 0. */
+/** Base units of a cent. */
+const CENT = 10_000n;
+
+/** The base units to which the amounts of a plan are rounded: a cent if its amount is whole cents. */
+export const unitOf = (planAmount: bigint): bigint => (planAmount % CENT === 0n ? CENT : 1n);
+
+/** Rounds down to a multiple of `unit`. */
+export const floorTo = (unit: bigint, amount: bigint): bigint => amount - (amount % unit);
+
+/**
+ * Subtracts the discount from the plan's amount (base units). The result is rounded down to the
+ * plan's unit (unitOf) and at least 0.
+ */
 export function discounted(
   amount: bigint,
   { percentOff, amountOff }: Pick<Discount, 'percentOff' | 'amountOff'>,
 ): bigint {
   const rest =
     amountOff === null ? (amount * BigInt(100 - (percentOff ?? 0))) / 100n : amount - amountOff;
-  return rest > 0n ? rest : 0n;
+  return rest > 0n ? floorTo(unitOf(amount), rest) : 0n;
 }
 
 /** The price of a whole period in base units. */

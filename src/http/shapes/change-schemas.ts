@@ -6,7 +6,7 @@ import { Schedule } from './schedule.ts';
 
 export const changeWhen = oneOf(
   ['now', 'period_end'],
-  'now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid.',
+  "now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded up to whole cents where the replaced plan's amount is whole cents) is a credit. period_end: the first payment is deferred to the end of what is paid.",
 );
 
 const OnePayment = (title: string, description: string) =>

@@ -45,7 +45,8 @@ export const DiscountInput = Type.Object(
   {
     title: 'DiscountInput',
     additionalProperties: false,
-    description: 'Either percentOff or amountOff. The reduced amount is rounded down.',
+    description:
+      "Either percentOff or amountOff. The reduced amount is rounded down, to whole cents where the plan's amount is whole cents.",
     examples: [{ percentOff: 25, periods: 3 }],
   },
 );

@@ -22,6 +22,7 @@ import {
   isLive,
 } from '../../../src/domain/collecting/transitions.ts';
 import { asSigned, landedPull } from '../../../src/keeper/read/landed-pull.ts';
+import { down } from '../../fixtures/cents.ts';
 import {
   keeperSubscription,
   planAccount,
@@ -340,13 +341,13 @@ function expected(row: KeeperSubscription, start: bigint, end: bigint): bigint {
   const isOff = discountPeriods !== 0;
   const percent = isOff ? BigInt(discountPercent ?? 0) : 0n;
   const off = isOff ? (discountAmount ?? 0n) : 0n;
-  const price = ((terms.amount - off) * (100n - percent)) / 100n;
+  const price = down(terms.amount, ((terms.amount - off) * (100n - percent)) / 100n);
   const froms = [trialEndsAt, unpausedAt, row.chargedFrom].map((at) =>
     at === null ? start : unixSeconds(at),
   );
   const from = froms.reduce((last, at) => (at > last ? at : last), start);
   if (end - from >= length) return price;
-  const part = from < end ? (price * (end - from)) / length : 0n;
+  const part = from < end ? down(terms.amount, (price * (end - from)) / length) : 0n;
   return part < rules.minimumAmount ? 0n : part;
 }
 

@@ -245,7 +245,10 @@ function change(world: World, to: PlanName, when: 'now' | 'period_end') {
           (one) =>
             one.planName === row.planName && one.credited === null && one.periodEnd > timeOf(now),
         )
-        .map((one) => ({ ...one, ...spanOf(one), isRefundPending: one.pending > 0n })),
+        .map((one) => ({
+          ...{ ...one, ...spanOf(one), isRefundPending: one.pending > 0n },
+          planAmount: row.amount,
+        })),
     ]),
   );
   const taken = takenFrom(chain, paid, { when, at: now });
@@ -525,7 +528,7 @@ void t.test(
 );
 
 void t.test(
-  'property: the unused part of a payment is counted by seconds, rounded down, less refunds',
+  'property: the unused part of a payment is counted by seconds, less refunds, up to whole cents',
   (t) => {
     const seconds = fc.bigInt({ min: 1n, max: 31_536_000n });
     const money = fc.bigInt({ min: 0n, max: 2n ** 60n });
@@ -540,6 +543,7 @@ void t.test(
           isRefundPending: false,
           coversFrom,
           periodEnd,
+          planAmount: 1n,
         };
         const refunded = back < gross ? back : 0n;
         const unused = unusedPart({ ...paid, refunded }, START + passed);
@@ -547,6 +551,10 @@ void t.test(
         t.ok(unused >= 0n && used >= 0n);
         if (passed >= span) t.equal(unused, 0n);
         else t.equal(unused, ((gross + credit - refunded) * (span - passed)) / span);
+        const cents = unusedPart({ ...paid, refunded, planAmount: 10_000n }, START + passed);
+        const value = gross + credit - refunded;
+        t.ok(cents >= unused && cents <= value && cents - unused < 10_001n);
+        t.ok(cents === value || cents % 10_000n === 0n);
         return true;
       }),
       { numRuns: 200 },
@@ -555,7 +563,10 @@ void t.test(
       ...{ amountGross: 100n, amountNet: 99n, creditSpent: 0n, refunded: 99n },
       isRefundPending: false,
     };
-    const time = { coversFrom: timeOf(START), periodEnd: timeOf(START + 10n) };
+    const time = {
+      ...{ coversFrom: timeOf(START), periodEnd: timeOf(START + 10n) },
+      planAmount: 1n,
+    };
     t.equal(unusedPart({ ...whole, ...time }, START + 5n), 0n, 'refunded in full');
     const mixed = { ...time, amountGross: 100n, amountNet: 99n, creditSpent: 900n };
     t.equal(unusedPart({ ...mixed, refunded: 98n }, START + 5n), 451n, 'the cash in part');

@@ -4,7 +4,12 @@ import fc from 'fast-check';
 import t from 'tap';
 import { timeOf } from '../../../src/chain/time.ts';
 import { drawUp, payable } from '../../../src/domain/invoices/draw-up.ts';
-import { type BillingTerms, priceOf } from '../../../src/domain/invoices/terms.ts';
+import {
+  type BillingTerms,
+  discounted,
+  priceOf,
+  unitOf,
+} from '../../../src/domain/invoices/terms.ts';
 
 const START = 1_800_000_000n;
 const LENGTH = 720n * 3600n;
@@ -32,20 +37,30 @@ void t.test('the invoice of a whole period has one line with the plan’s full p
   t.end();
 });
 
-void t.test('the invoice for 20 of 30 days at 25 % off has two lines, rounded to cents', (t) => {
+void t.test('the invoice for 20 of 30 days at 25 % off has two lines of whole cents', (t) => {
   const terms = { ...base, discountPercent: 25, trialEndsAt: timeOf(START + LENGTH / 3n) };
   t.same(lines(terms, { minimum: 0n }), [
-    ['plan', 6_666_666n],
-    ['discount', -1_666_666n],
+    ['plan', 6_660_000n],
+    ['discount', -1_660_000n],
   ]);
   t.same(
-    lines(terms, { minimum: 0n, unit: 10_000n }),
+    lines({ ...terms, amount: 10_000_001n }, { minimum: 0n }),
     [
-      ['plan', 6_660_000n],
-      ['discount', -1_660_000n],
+      ['plan', 6_666_667n],
+      ['discount', -1_666_667n],
     ],
-    'the charged part is rounded down, so the discount is rounded up',
+    'a plan whose amount is not whole cents is rounded to base units',
   );
+  t.end();
+});
+
+void t.test('a discount of a plan of whole cents is rounded up to the cent', (t) => {
+  const off = (amount: bigint, percentOff: number | null, amountOff: bigint | null = null) =>
+    discounted(amount, { percentOff, amountOff });
+  t.equal(off(9_990_000n, 25), 7_490_000n);
+  t.equal(off(9_990_001n, 25), 7_492_500n);
+  t.equal(off(9_990_000n, null, 1_234_567n), 8_750_000n);
+  t.equal(off(10_000n, 1), 0n);
   t.end();
 });
 
@@ -67,7 +82,8 @@ void t.test(
   'credit pays an invoice first, and leaves nothing or at least the minimum to pull',
   (t) => {
     const paid = (credit: bigint, room = 1000n) => {
-      const { creditApplied, amountDue } = payable(1000n, { credit, minimum: 100n, room });
+      const limits = { credit, minimum: 100n, room, unit: 1n };
+      const { creditApplied, amountDue } = payable(1000n, limits);
       return [creditApplied, amountDue];
     };
     t.same(paid(0n), [0n, 1000n]);
@@ -82,6 +98,12 @@ void t.test(
     t.same(paid(300n, 99n), [300n, 0n], 'less room than the minimum is none');
     t.same(paid(300n, 500n), [300n, 500n], 'what fits into the room is pulled');
     t.same(paid(950n, 50n), [950n, 0n], 'a credit that would leave the minimum pays all it can');
+    const cents = { credit: 10_123n, minimum: 0n, room: 15_000n, unit: 10_000n };
+    t.same(
+      payable(90_000n, cents),
+      { creditApplied: 10_000n, amountDue: 10_000n },
+      'what is not charged is whole cents',
+    );
     t.end();
   },
 );
@@ -90,7 +112,11 @@ void t.test('for random terms the sums of an invoice add up and stay within thei
   const time = fc.option(
     fc.bigInt({ min: -LENGTH, max: 2n * LENGTH }).map((at) => timeOf(START + at)),
   );
-  const amount = fc.bigInt({ min: 1n, max: 10n ** 10n });
+  const units = fc.bigInt({ min: 1n, max: 10n ** 10n });
+  const amount = fc.oneof(
+    units,
+    units.map((cents) => (cents % 10n ** 6n) * 10_000n + 10_000n),
+  );
   const discount = fc.oneof(
     fc.constant({ discountPercent: null, discountAmount: null, discountPeriods: null }),
     fc.record({
@@ -113,7 +139,6 @@ void t.test('for random terms the sums of an invoice add up and stay within thei
   const limits = fc.record({
     minimum: fc.bigInt({ min: 0n, max: 10n ** 6n }),
     room: fc.option(amount, { nil: undefined }),
-    unit: fc.constantFrom(1n, 10_000n),
   });
   const credit = fc.bigInt({ min: 0n, max: 2n * 10n ** 10n });
   const cut = fc.bigInt({ min: 1n, max: LENGTH });
@@ -127,11 +152,11 @@ void t.test('for random terms the sums of an invoice add up and stay within thei
       cut,
       (amount, discount, times, limits, credit, length) => {
         const terms = { ...base, amount, ...discount, ...times, credit };
-        const { room = amount, unit } = limits;
+        const { room = amount } = limits;
+        const unit = unitOf(amount);
         const period = { start: START, end: START + length };
         const invoice = drawUp(terms, period, {
           minimum: limits.minimum,
-          unit,
           ...(limits.room !== undefined && { room }),
         });
         const { lines, total, creditApplied, amountDue, cover } = invoice;
