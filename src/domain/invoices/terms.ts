@@ -54,7 +54,7 @@ export function discountOf({
 /** Base units of a cent. */
 const CENT = 10_000n;
 
-/** The base units to which the amounts of a plan are rounded: a cent if its amount is whole cents. */
+/** The base units to which a plan's amounts are rounded: a cent if its amount is whole cents. */
 export const unitOf = (planAmount: bigint): bigint => (planAmount % CENT === 0n ? CENT : 1n);
 
 /** Rounds down to a multiple of `unit`. */
