@@ -1,12 +1,14 @@
 // A lint rule: no `*` over a table in a select list or in `returning`. A migration that adds a
 // column would change the statement's result, and each prepared statement of a running daemon would
 // fail once ("cached plan must not change result type"). The `*` of a subselect, of a CTE and of
-// named columns (json_to_recordset) stays.
+// named columns (recordset) stays.
 
 const message = 'A `*` over a table: name the columns, so that an added column changes no result.';
 
 const TOKEN = /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\$\{\}|\w+|\S/g;
-const ENDS = new Set(['where', 'group', 'having', 'order', 'limit', 'union', 'for', 'window', ')']);
+const ENDS = new Set([
+  ...['where', 'group', 'having', 'order', 'limit', 'union', 'for', 'window', 'returning', ')'],
+]);
 const NOT_NAMES = new Set([...ENDS, 'on', 'as', 'join', 'left', 'cross', 'set', 'using', 'values']);
 
 /** The words and signs of a statement. Each inserted value or fragment is `${}`. */

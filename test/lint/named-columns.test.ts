@@ -25,6 +25,7 @@ void t.test(
         'select * from json_to_recordset(${rows}::text::json) as given (id uuid)',
         'select * from (select id from plans) as found order by id',
         'select * from (${found}) as found',
+        'insert into plans (id, name) select * from (${rows}) as given returning id, name',
         'with found as (select id from plans) select * from found order by id limit 1',
         'with recursive head (id) as (select id from plans) select * from head',
         'with found as materialized (${found}) select found.* from found',

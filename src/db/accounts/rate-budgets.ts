@@ -1,4 +1,5 @@
 import type { Queryable, Sql } from '../postgres/connect.ts';
+import { recordset } from '../postgres/recordset.ts';
 
 /** A number of requests of one subject, such as an IP address, and the subject's limit. */
 export interface Spending {
@@ -28,14 +29,15 @@ export function spendBudgets(
   spendings: readonly Spending[],
   windowMs: number,
 ): Promise<Grant[]> {
+  const given = spendings.map(({ limit, ...rest }) => ({ ...rest, most: limit }));
+  const wanted = recordset(sql, given, { subject: 'text', count: 'int', most: 'int' });
   return sql<Grant[]>`
     insert into rate_budgets as b (subject, number, ends_at, spent, granted, most)
     select wanted.subject, coalesce(newest.number + case when newest.ends_at <= clock_timestamp()
       then 1 else 0 end, 0),
       clock_timestamp() + ${windowMs} * interval '1 ms', least(wanted.count, wanted.most),
         wanted.count, wanted.most
-    from json_to_recordset(${JSON.stringify(spendings.map(({ limit, ...rest }) => ({ ...rest, most: limit })))}::text::json)
-        as wanted (subject text, count int, most int)
+    from (${wanted}) as wanted
       left join lateral (
         select number, ends_at from rate_budgets where subject = wanted.subject order by number desc
           limit 1

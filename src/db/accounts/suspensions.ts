@@ -8,6 +8,7 @@ import { lockAlone } from '../operating/collection-holds.ts';
 import type { Queryable, Sql } from '../postgres/connect.ts';
 import { LAST_ID } from '../postgres/ids.ts';
 import type { Page } from '../postgres/lists.ts';
+import { recordset } from '../postgres/recordset.ts';
 
 export type SuspendedRole = 'merchant' | 'subscriber';
 
@@ -105,8 +106,7 @@ export function findSuspensions(
   accounts: readonly Account[],
 ): Promise<Suspension[]> {
   return sql<Suspension[]>`
-    select s.* from json_to_recordset(${JSON.stringify(accounts)}::text::json)
-      as asked (role text, wallet text),
+    select s.* from (${recordset(sql, accounts, { role: 'text', wallet: 'text' })}) as asked,
       lateral (select ${columns(sql)} from suspensions
         where role = asked.role and wallet = asked.wallet limit 1) as s`;
 }

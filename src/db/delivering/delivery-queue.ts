@@ -4,6 +4,7 @@
 import type { Queryable } from '../postgres/connect.ts';
 import { idsBetween } from '../postgres/ids.ts';
 import type { Fragment } from '../postgres/lists.ts';
+import { recordset } from '../postgres/recordset.ts';
 
 /** A request to claim up to `room` deliveries of one endpoint. */
 export interface ClaimRequest {
@@ -79,11 +80,7 @@ export function claimDeliveries(
   requests: readonly ClaimRequest[],
   { claimId, claimMs }: { claimId: string; claimMs: number },
 ): Promise<ClaimedDelivery[]> {
-  const claimRows = requests.map(({ endpointId, room, floor }) => ({
-    endpoint_id: endpointId,
-    room,
-    floor,
-  }));
+  const wanted = recordset(sql, requests, { endpointId: 'uuid', room: 'int', floor: 'float8' });
   return sql<ClaimedDelivery[]>`
     with local as materialized (
       select set_config('synchronous_commit', 'off', true) as value
@@ -92,8 +89,7 @@ export function claimDeliveries(
         ${claimMs}::float8 * interval '1 ms'
       where id = any(array(
         select due.id
-        from json_to_recordset(${JSON.stringify(claimRows)}::text::json) as wanted (endpoint_id uuid,
-          room int, floor float8)
+        from (${wanted}) as wanted
           cross join lateral (
             select id from delivery_queue
             where endpoint_id = wanted.endpoint_id and due_at <= now()
@@ -123,10 +119,9 @@ export async function releaseClaims(
   claims: readonly { id: string; claimId: string }[],
 ): Promise<void> {
   if (claims.length === 0) return;
-  const rows = claims.map(({ id, claimId }) => ({ id, claim_id: claimId }));
   await sql`
     update delivery_queue queued set claim_id = null, claimed_until = null
-    from json_to_recordset(${JSON.stringify(rows)}::text::json) as given (id uuid, claim_id uuid)
+    from (${recordset(sql, claims, { id: 'uuid', claimId: 'uuid' })}) as given
     where queued.id = given.id and queued.claim_id = given.claim_id`;
 }
 
@@ -179,14 +174,13 @@ export async function recordOutcomes(
 ): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
     with outcome as materialized (
-      select given.*, to_timestamp(given.started / 1000) as started_at, decode(given.body, 'hex') as
-        response,
+      select given.id, given.endpoint_id, given.claim_id, to_timestamp(given.due_at / 1000) as due_at,
+        to_timestamp(given.started_at / 1000) as started_at, given.duration_ms, given.http_status,
+        given.error, given.response, given.address,
         case when given.status = 'pending'
           and coalesce(endpoint.deleted_at, endpoint.disabled_at) is not null then 'cancelled'
           else given.status end as result
-      from json_to_recordset(${recordsOf(outcomes)}::text::json) as given (id uuid,
-        endpoint_id uuid, claim_id uuid, status text, due float8,
-          started float8, duration_ms int, http_status int, error text, body text, address text)
+      from (${recordsOf(sql, outcomes)}) as given
         join webhook_endpoints endpoint on endpoint.id = given.endpoint_id
     ), ended as (
       delete from delivery_queue queued using outcome
@@ -205,7 +199,7 @@ export async function recordOutcomes(
       from ended
     ), put_back as (
       update delivery_queue queued set attempts = queued.attempts + 1,
-        due_at = to_timestamp(outcome.due / 1000), claim_id = null, claimed_until = null
+        due_at = outcome.due_at, claim_id = null, claimed_until = null
       from outcome
       where queued.id = outcome.id and queued.claim_id = outcome.claim_id
         and outcome.result = 'pending'
@@ -231,12 +225,11 @@ export async function findRecorded(
   outcomes: readonly Outcome[],
 ): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
-    select given.id from json_to_recordset(${recordsOf(outcomes)}::text::json) as given (id uuid,
-      started float8)
-    where case when given.started is null
+    select given.id from (${recordsOf(sql, outcomes)}) as given
+    where case when given.started_at is null
       then exists (select from deliveries where id = given.id and status = 'cancelled')
       else exists (select from delivery_attempts where delivery_id = given.id
-        and started_at = to_timestamp(given.started / 1000)) end`;
+        and started_at = to_timestamp(given.started_at / 1000)) end`;
   return new Set(rows.map(({ id }) => id));
 }
 
@@ -370,20 +363,14 @@ export function listQueuedEndpoints(
     order by counted.late_seconds desc, counted.pending desc, e.id limit ${limit}`;
 }
 
-function recordsOf(outcomes: readonly Outcome[]): string {
-  return JSON.stringify(
-    outcomes.map(({ id, endpointId, claimId, status, dueAt, attempt }) => ({
-      id,
-      endpoint_id: endpointId,
-      claim_id: claimId,
-      status,
-      due: dueAt,
-      started: attempt?.startedAt,
-      duration_ms: attempt?.durationMs,
-      http_status: attempt?.httpStatus,
-      error: attempt?.error,
-      body: attempt?.response?.toString('hex'),
-      address: attempt?.address,
-    })),
+/** SQL for the outcomes as a table. Times are Unix ms. */
+const recordsOf = (sql: Queryable, outcomes: readonly Outcome[]): Fragment =>
+  recordset(
+    sql,
+    outcomes.map(({ attempt, ...outcome }) => ({ ...attempt, ...outcome })),
+    {
+      ...{ id: 'uuid', endpointId: 'uuid', claimId: 'uuid', status: 'text', dueAt: 'float8' },
+      ...{ startedAt: 'float8', durationMs: 'int', httpStatus: 'int', error: 'text' },
+      ...{ response: 'bytea', address: 'text' },
+    },
   );
-}

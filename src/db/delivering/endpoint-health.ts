@@ -2,6 +2,7 @@
 // adds the counts to the tables endpoint_hours and endpoint_health every few seconds. A crash loses
 // the counts of the last few seconds.
 import type { Queryable } from '../postgres/connect.ts';
+import { recordset } from '../postgres/recordset.ts';
 
 /**
  * Results of one endpoint's requests since the last write. Times are Unix ms of the database's
@@ -24,22 +25,17 @@ export interface HealthSum {
  * ids, so dispatchers cannot deadlock.
  */
 export async function addHealth(sql: Queryable, sums: readonly HealthSum[]): Promise<void> {
-  const rows = sums.map((sum) => ({
-    endpoint_id: sum.endpointId,
-    succeeded: sum.succeeded,
-    failed: sum.failed,
-    success: sum.lastSuccessAt,
-    failure: sum.lastFailureAt,
-    since: sum.failingSince,
-    error: sum.lastError,
-  }));
+  const rows = recordset(sql, sums, {
+    ...{ endpointId: 'uuid', succeeded: 'int', failed: 'int', lastSuccessAt: 'float8' },
+    ...{ lastFailureAt: 'float8', failingSince: 'float8', lastError: 'text' },
+  });
   await sql`
     with given as materialized (
-      select e.id as endpoint_id, given.succeeded, given.failed, given.error,
-        to_timestamp(given.success / 1000) as success, to_timestamp(given.failure / 1000) as failure,
-        to_timestamp(given.since / 1000) as since
-      from json_to_recordset(${JSON.stringify(rows)}::text::json) as given (endpoint_id uuid,
-        succeeded int, failed int, success float8, failure float8, since float8, error text)
+      select e.id as endpoint_id, given.succeeded, given.failed, given.last_error as error,
+        to_timestamp(given.last_success_at / 1000) as success,
+        to_timestamp(given.last_failure_at / 1000) as failure,
+        to_timestamp(given.failing_since / 1000) as since
+      from (${rows}) as given
         join webhook_endpoints e on e.id = given.endpoint_id
       order by e.id
     ), counted as (

@@ -3,6 +3,7 @@ import type { Queryable } from '../postgres/connect.ts';
 import { timeOfId } from '../postgres/ids.ts';
 import { among, type Page, pageOf, type Span } from '../postgres/lists.ts';
 import { appName } from '../postgres/notify.ts';
+import { recordset } from '../postgres/recordset.ts';
 
 /** The event types defined in docs/contract.md. */
 export const contractEventTypes = [
@@ -133,24 +134,18 @@ export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promis
  * with new deliveries.
  */
 export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<string[]> {
-  const eventRows = rows.map(
-    ({ id, appId, subscriptionId, sequence, type, body, traceparent }) => ({
-      id,
-      app_id: appId,
-      subscription_id: subscriptionId,
-      sequence: sequence === null ? null : String(sequence),
-      type,
-      body,
-      traceparent,
-      created_at: timeOfId(id),
-    }),
+  const given = recordset(
+    sql,
+    rows.map((row) => ({ ...row, createdAt: timeOfId(row.id) })),
+    {
+      ...{ id: 'uuid', appId: 'uuid', subscriptionId: 'uuid', sequence: 'int8', type: 'text' },
+      ...{ body: 'text', traceparent: 'text', createdAt: 'timestamptz' },
+    },
   );
   const queued = await sql<{ endpointId: string }[]>`
     with given as materialized (
       select given.*, endpoint.id as endpoint_id
-      from json_to_recordset(${JSON.stringify(eventRows)}::text::json) as given (id uuid, app_id uuid,
-        subscription_id uuid, sequence int8, type text,
-          body text, traceparent text, created_at timestamptz)
+      from (${given}) as given
         left join webhook_endpoints endpoint on endpoint.app_id = given.app_id
           and endpoint.deleted_at is null and endpoint.disabled_at is null
           and takes_event(endpoint.extra_events, given.type)

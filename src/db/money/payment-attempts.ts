@@ -2,6 +2,7 @@
 // committed before the transaction is first sent.
 import bs58 from 'bs58';
 import type { Queryable } from '../postgres/connect.ts';
+import { recordset } from '../postgres/recordset.ts';
 import { hexOf } from '../postgres/signatures.ts';
 
 export interface AttemptRow {
@@ -51,33 +52,14 @@ export async function insertAttempts(
   attempts: readonly (Omit<AttemptRow, 'id'> & { subscriptionPda: string; claimId: string })[],
 ): Promise<Map<string, string>> {
   const transactions = new Map(attempts.map((one) => [one.signature, one]));
-  const hex = new Map([...transactions.keys()].map((signature) => [signature, hexOf(signature)]));
-  const signed = [...transactions.values()].map((one) => ({
-    signature: hex.get(one.signature),
-    bytes: one.transaction.toString('hex'),
-    last_valid_block_height: one.lastValidBlockHeight.toString(),
-    blockhash_slot: one.blockhashSlot.toString(),
-  }));
-  const rows = attempts.map((one) => ({
-    subscription_id: one.subscriptionId,
-    subscription_pda: one.subscriptionPda,
-    position: one.position,
-    period_start: one.periodStart,
-    claim_id: one.claimId,
-    signature: hex.get(one.signature),
-    amount_gross: one.amountGross.toString(),
-    platform_fee: one.platformFee.toString(),
-    amount_net: one.amountNet.toString(),
-    fee_owed: one.feeOwed.toString(),
-    credit_spent: one.creditSpent.toString(),
-  }));
+  const signed = [...transactions.values()].map((one) => ({ ...one, signature: bytesOf(one) }));
   const stored = await sql<{ id: string; subscriptionId: string }[]>`
     with committed as (
       insert into transactions (signature, bytes, last_valid_block_height, blockhash_slot)
-      select decode(signature, 'hex'), decode(bytes, 'hex'), last_valid_block_height, blockhash_slot
-      from json_to_recordset(${JSON.stringify(signed)}::text::json) as v (signature text,
-        bytes text, last_valid_block_height int8,
-        blockhash_slot int8)
+      select * from (${recordset(sql, signed, {
+        ...{ signature: 'bytea', transaction: 'bytea', lastValidBlockHeight: 'int8' },
+        blockhashSlot: 'int8',
+      })}) as given
       returning id, signature
     )
     insert into payment_attempts (subscription_id, subscription_pda, transaction_id, position,
@@ -86,11 +68,17 @@ export async function insertAttempts(
     select v.subscription_id, v.subscription_pda, committed.id, v.position, v.period_start,
       v.claim_id, v.amount_gross, v.platform_fee,
       v.amount_net, v.fee_owed, v.credit_spent
-    from json_to_recordset(${JSON.stringify(rows)}::text::json) as v (subscription_id uuid,
-      subscription_pda text, position int,
-      period_start timestamptz, claim_id uuid, signature text, amount_gross int8, platform_fee int8,
-        amount_net int8, fee_owed int8, credit_spent int8)
-    join committed on committed.signature = decode(v.signature, 'hex')
+    from (${recordset(
+      sql,
+      attempts.map((one) => ({ ...one, signature: bytesOf(one) })),
+      {
+        ...{ subscriptionId: 'uuid', subscriptionPda: 'text', position: 'int' },
+        ...{ periodStart: 'timestamptz', claimId: 'uuid', signature: 'bytea' },
+        ...{ amountGross: 'int8', platformFee: 'int8', amountNet: 'int8', feeOwed: 'int8' },
+        creditSpent: 'int8',
+      },
+    )}) as v
+    join committed on committed.signature = v.signature
     on conflict (subscription_pda) where state = 'open' do nothing
     returning id, subscription_id`;
   const ids = new Map(stored.map(({ id, subscriptionId }) => [subscriptionId, id]));
@@ -98,6 +86,9 @@ export async function insertAttempts(
   if (missing.length > 0) throw new AddressTaken(missing.map((one) => one.subscriptionId));
   return ids;
 }
+
+const bytesOf = ({ signature }: Pick<AttemptRow, 'signature'>) =>
+  Buffer.from(bs58.decode(signature));
 
 /** Returns the given transactions (Base58 signatures) in which the address has an attempt. */
 export async function readAttempted(
@@ -184,8 +175,7 @@ export async function resolveAttempts(
     order by id for no key update`;
   await sql`
     with given as materialized (
-      select * from json_to_recordset(${JSON.stringify(resolutions)}::text::json) as v (id uuid,
-        state text, error text)
+      select * from (${recordset(sql, resolutions, { id: 'uuid', state: 'text', error: 'text' })}) as v
     ), ended as (
       update payment_attempts a set state = given.state, error = given.error, resolved_at = now()
       from given where a.id = given.id and a.state = 'open'

@@ -2,6 +2,7 @@
 // succeeded row. Each failed attempt has one failed row.
 import type { Queryable } from '../postgres/connect.ts';
 import { among, type Fragment, type Page, type Span } from '../postgres/lists.ts';
+import { recordset } from '../postgres/recordset.ts';
 import { subscriptionsOf } from '../subscriptions/customers.ts';
 import { isRefundedInFull } from '../subscriptions/refunded.ts';
 
@@ -52,40 +53,20 @@ export async function insertPayments(
   sql: Queryable,
   payments: readonly PaymentRow[],
 ): Promise<void> {
-  const rows = payments.map((row) => ({
-    app_id: row.appId,
-    plan_id: row.planId,
-    subscription_id: row.subscriptionId,
-    subscription_pda: row.subscriptionPda,
-    subscriber_wallet: row.subscriberWallet,
-    status: row.status,
-    source: row.source,
-    further: row.further,
-    period_start: row.periodStart,
-    period_end: row.periodEnd,
-    amount_gross: row.amountGross.toString(),
-    platform_fee: row.platformFee.toString(),
-    amount_net: row.amountNet.toString(),
-    fee_owed: row.feeOwed.toString(),
-    credit_spent: row.creditSpent.toString(),
-    covers_from: row.coversFrom,
-    tx_signature: row.txSignature,
-    failure_reason: row.failureReason,
-    attempt: row.attempt,
-    occurred_at: row.occurredAt,
-  }));
+  const rows = recordset(sql, payments, {
+    ...{ appId: 'uuid', planId: 'uuid', subscriptionId: 'uuid', subscriptionPda: 'text' },
+    ...{ subscriberWallet: 'text', status: 'text', source: 'text', further: 'bool' },
+    ...{ periodStart: 'timestamptz', periodEnd: 'timestamptz', amountGross: 'int8' },
+    ...{ platformFee: 'int8', amountNet: 'int8', feeOwed: 'int8', creditSpent: 'int8' },
+    ...{ coversFrom: 'timestamptz', txSignature: 'text', failureReason: 'text', attempt: 'int' },
+    occurredAt: 'timestamptz',
+  });
   await sql`
     insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet,
       status, source, further, period_start, period_end,
       amount_gross, platform_fee, amount_net, fee_owed, credit_spent, covers_from, tx_signature,
         failure_reason, attempt, occurred_at)
-    select * from json_to_recordset(${JSON.stringify(rows)}::text::json) as given (app_id uuid,
-      plan_id uuid, subscription_id uuid,
-      subscription_pda text, subscriber_wallet text, status text, source text, further bool,
-        period_start timestamptz, period_end timestamptz,
-      amount_gross int8, platform_fee int8, amount_net int8, fee_owed int8, credit_spent int8,
-        covers_from timestamptz, tx_signature text, failure_reason text, attempt int,
-        occurred_at timestamptz)`;
+    select * from (${rows}) as given`;
 }
 
 /**
@@ -136,16 +117,12 @@ export function readPulled(
   sql: Queryable,
   periods: { subscriptionPda: string; periodStart: Date }[],
 ): Promise<PulledRow[]> {
-  const rows = periods.map((one) => ({
-    subscription_pda: one.subscriptionPda,
-    period_start: one.periodStart,
-  }));
+  const rows = recordset(sql, periods, { subscriptionPda: 'text', periodStart: 'timestamptz' });
   return sql<PulledRow[]>`
     select s.subscription_pda, p.source, p.period_start, p.period_end, p.amount_gross,
       p.platform_fee, p.amount_net, ${isRefundedInFull(sql, 'p')} as is_refunded, p.tx_signature,
       p.occurred_at, p.amount_credited
-    from json_to_recordset(${JSON.stringify(rows)}::text::json) as v (subscription_pda text,
-      period_start timestamptz)
+    from (${rows}) as v
       join subscriptions s on s.subscription_pda = v.subscription_pda
       join payments p on p.subscription_id = s.id and p.period_start = v.period_start
     where p.status = 'succeeded' and p.source <> 'credit'`;
@@ -160,15 +137,12 @@ export function readPaidByCredit(
   sql: Queryable,
   periods: readonly { subscriptionId: string; subscriptionPda: string; periodStart: Date }[],
 ): Promise<{ subscriptionPda: string; periodStart: Date }[]> {
-  const rows = periods.map((one) => ({
-    subscription_id: one.subscriptionId,
-    subscription_pda: one.subscriptionPda,
-    period_start: one.periodStart,
-  }));
+  const rows = recordset(sql, periods, {
+    ...{ subscriptionId: 'uuid', subscriptionPda: 'text', periodStart: 'timestamptz' },
+  });
   return sql<{ subscriptionPda: string; periodStart: Date }[]>`
     select s.subscription_pda, p.period_start
-    from json_to_recordset(${JSON.stringify(rows)}::text::json) as v (subscription_id uuid,
-      subscription_pda text, period_start timestamptz)
+    from (${rows}) as v
       join subscriptions s on s.subscription_pda = v.subscription_pda
       join payments p on p.subscription_id = s.id and p.period_start = v.period_start
     where p.status = 'succeeded' and p.source = 'credit'

@@ -3,6 +3,7 @@
 import bs58 from 'bs58';
 import { paidBy, type PaymentRow } from '../money/payments.ts';
 import type { Queryable } from '../postgres/connect.ts';
+import { recordset } from '../postgres/recordset.ts';
 import { hexOf } from '../postgres/signatures.ts';
 import { stoppedAt } from '../subscriptions/account-registrations.ts';
 
@@ -223,7 +224,7 @@ export async function listKnown(
   return sql<{ signature: string; subscriptionPda: string; open: boolean }[]>`
     with given as materialized (
       select signature, decode(hex, 'hex') as bytes
-      from json_to_recordset(${JSON.stringify(given)}::text::json) as v (signature text, hex text)
+      from (${recordset(sql, given, { signature: 'text', hex: 'text' })}) as v
     )
     select p.tx_signature as signature, p.subscription_pda, false as open
     from payments p where ${paidBy(sql, signatures)} and p.status = 'succeeded'

@@ -1,6 +1,7 @@
 // Compares the roles of Postgres with the rights and settings that the daemons need. Reads only.
 import type { Queryable } from './connect.ts';
 import { type DaemonRole, daemonRoles } from './daemon-roles.ts';
+import { recordset } from './recordset.ts';
 import { rights, roleNames } from './roles.ts';
 import { DURABLE_SETTINGS } from './settings.ts';
 
@@ -69,8 +70,7 @@ async function missingRights(sql: Queryable, daemon: DaemonRole, role: string): 
   ];
   const rows = await sql<{ missing: string }[]>`
     select privilege || ' on ' || relation as missing
-    from json_to_recordset(${JSON.stringify(needed)}::text::json)
-      as needed (privilege text, relation text, fixed text[])
+    from (${recordset(sql, needed, { privilege: 'text', relation: 'text', fixed: 'text[]' })}) as needed
     where case privilege
       when 'delete' then not has_table_privilege(${role}, to_regclass(relation), privilege)
       else exists (

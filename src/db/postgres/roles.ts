@@ -2,8 +2,7 @@
 // has its own role, named after the schema owner. For the owner billing_owner, the roles are
 // billing_serve, billing_keeper, billing_dispatch and billing_reconcile.
 import type { Queryable } from './connect.ts';
-import type { DaemonRole } from './daemon-roles.ts';
-import { daemonRoles } from './daemon-roles.ts';
+import { type DaemonRole, daemonRoles } from './daemon-roles.ts';
 import {
   amounts,
   installationTerms,
@@ -40,11 +39,7 @@ const running = {
 
 /** The columns of merchants that `serve` never writes. */
 const merchantTerms = [
-  'tier',
-  'fee_bps',
-  'unsubscribe_token',
-  'approved_at',
-  'sponsoring_lamports',
+  ...['tier', 'fee_bps', 'unsubscribe_token', 'approved_at', 'sponsoring_lamports'],
 ];
 
 /** The columns of rate_leases that identify a holder. No role may update these columns. */

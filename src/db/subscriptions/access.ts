@@ -1,6 +1,7 @@
 // Reads subscriptions for the access endpoint. Requests that arrive in the same event-loop turn
 // share one statement for external ids and one statement for wallets.
 import type { Queryable } from '../postgres/connect.ts';
+import { recordset } from '../postgres/recordset.ts';
 
 /** The subscription fields that decide access (domain/accounts/access.ts). */
 export interface AccessTerms {
@@ -66,16 +67,10 @@ export async function readAccess(
   sql: Queryable,
   questions: readonly AccessQuestion[],
 ): Promise<AccessRecord[]> {
-  const given = questions.map(({ appId, externalId, wallet, planId }, index) => ({
-    index,
-    app_id: appId,
-    external_id: externalId,
-    wallet,
-    plan_id: planId,
-  }));
+  const given = questions.map((question, index) => ({ ...question, index }));
   // Each kind of customer id has its own index and therefore its own statement. Most batches
   // contain only one kind.
-  const byExternalId = given.filter(({ external_id: id }) => id !== null);
+  const byExternalId = given.filter(({ externalId }) => externalId !== null);
   const byWallet = given.filter(({ wallet }) => wallet !== null);
   const rows = (
     await Promise.all([
@@ -143,7 +138,7 @@ const ofExternalId = (sql: Queryable) => sql`
 
 async function ask(
   sql: Queryable,
-  asked: readonly object[],
+  asked: readonly (AccessQuestion & { index: number })[],
   subscriptions: ReturnType<typeof ofWallet>,
 ): Promise<AccessRow[]> {
   if (asked.length === 0) return [];
@@ -153,8 +148,9 @@ async function ask(
       s.trial_ends_at, s.paused_at, s.refunded_through, s.replaced_at, s.starts_at, s.period_hours,
       p.grace_hours, p.ends_at as plan_ends_at, exists (select from suspensions
         where role = 'subscriber' and wallet = s.subscriber_wallet) as is_suspended
-    from json_to_recordset(${JSON.stringify(asked)}::text::json) as asked (index int, app_id uuid,
-      external_id text, wallet text, plan_id uuid)
+    from (${recordset(sql, asked, {
+      ...{ index: 'int', appId: 'uuid', externalId: 'text', wallet: 'text', planId: 'uuid' },
+    })}) as asked
       cross join lateral (select merchant_id from apps where id = asked.app_id limit 1) as a
       left join lateral (${subscriptions}) as s on true
       left join lateral (

@@ -4,6 +4,7 @@
 import type { Queryable } from '../postgres/connect.ts';
 import { FIRST_ID } from '../postgres/ids.ts';
 import type { Fragment } from '../postgres/lists.ts';
+import { recordset } from '../postgres/recordset.ts';
 
 export interface Claim {
   claimId: string;
@@ -29,10 +30,8 @@ export const claimKeysOf = (claimId: string, rows: readonly { id: string }[]): C
 export const version = (sql: Queryable) => sql`(s.xmin::text || ' ' || w.notices)`;
 
 /** SQL for the claims as a table c (id, claim_id). */
-export function claimsTable(sql: Queryable, claims: readonly ClaimKey[]) {
-  const given = claims.map(({ id, claimId }) => ({ id, claim_id: claimId }));
-  return sql`json_to_recordset(${JSON.stringify(given)}::text::json) as c (id uuid, claim_id uuid)`;
-}
+export const claimsTable = (sql: Queryable, claims: readonly ClaimKey[]) =>
+  sql`(${recordset(sql, claims, { id: 'uuid', claimId: 'uuid' })}) as c`;
 
 /** A position in the index on (due_at, subscription_id), for keyset pagination. */
 export interface DuePlace {

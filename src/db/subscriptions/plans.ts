@@ -1,6 +1,7 @@
 import type { PlanEventContext } from '../delivering/events.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { type Page, pageOf } from '../postgres/lists.ts';
+import { recordset } from '../postgres/recordset.ts';
 
 export type PlanStatus = 'pending' | 'active' | 'sunset' | 'ended';
 
@@ -273,12 +274,10 @@ export function markBlocked(
   sql: Queryable,
   plans: readonly { planId: string; reason: string }[],
 ): Promise<PlanEventContext[]> {
-  const given = plans.map(({ planId: id, reason }) => ({ id, reason }));
   return sql<PlanEventContext[]>`
     update plans p set collection_blocked_reason = v.reason, updated_at = now()
-    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (id uuid, reason text),
-      apps a, merchants m
-    where p.id = v.id and a.id = p.app_id and m.id = a.merchant_id and p.collection_blocked_reason
+    from (${recordset(sql, plans, { planId: 'uuid', reason: 'text' })}) as v, apps a, merchants m
+    where p.id = v.plan_id and a.id = p.app_id and m.id = a.merchant_id and p.collection_blocked_reason
       is null and p.status in ('active', 'sunset')
     returning uuid_v7() as event_id, p.app_id, p.id as plan_id, p.plan_pda, p.name as plan_name,
       m.wallet as merchant_wallet`;

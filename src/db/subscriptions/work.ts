@@ -1,75 +1,12 @@
 // The keeper's statements on subscriptions: read them, write their states, make them due.
 // leases.ts has the leases.
 import type { Queryable } from '../postgres/connect.ts';
+import { recordset } from '../postgres/recordset.ts';
 import { isSameAccount, stoppedAt } from './account-registrations.ts';
 import { changeAddresses, isChangeSigned, isChanging } from './change-offers.ts';
 import { claimsTable, type ClaimKey, version } from './leases.ts';
-import type { CancelRequester } from './merchant-edits.ts';
 import { isRefunded } from './refunded.ts';
-import type { SubscriptionStatus } from './subscriptions.ts';
-
-/** The columns that the keeper writes. All times are chain time. */
-export interface SubscriptionState {
-  status: SubscriptionStatus;
-  paidThrough: Date | null;
-  nextPaymentDue: Date | null;
-  /** The next_payment_due that was announced by the last renewal_upcoming event. */
-  announcedDue: Date | null;
-  /** Number of notices sent so far about the payment due at announcedDue. */
-  announcedNotices: number;
-  cancelRequestedAt: Date | null;
-  cancelRequestedBy: CancelRequester | null;
-  cancelledAt: Date | null;
-  pastDueSince: Date | null;
-  failedAttempts: number;
-  delegationRevokedAt: Date | null;
-  endReason: string | null;
-  dueAt: Date | null;
-  periodAnchor: Date | null;
-  /** Identity of the account from which a live registration collects. Null if it was not read. */
-  chainInitId: bigint | null;
-  chainPeriodStart: Date | null;
-  /** The newest slot at which any registration's account was read. Older states are ignored. */
-  observedSlot: bigint;
-  /** Base units of all pulls that the keeper knows for the period that ends at paidThrough. */
-  periodPulled: bigint;
-  /**
-   * End of a paid period that gives no access, because the period's payment was refunded or turned
-   * into credit before the wallet resumed. Null when there is no such period.
-   */
-  refundedThrough: Date | null;
-  setbacks: number;
-  /** Look-ups that did not find every payment that the on-chain account counts. */
-  failedLookups: number;
-  /**
-   * Number of consecutive transactions that failed because of another subscription's payment. One
-   * transaction can contain payments of several subscriptions.
-   */
-  failedPacks: number;
-  /** Start of the period of the last payment that failed on chain because of the subscriber. */
-  chainFailurePeriod: Date | null;
-  /**
-   * Number of early attempts to pay the period that starts at chainFailurePeriod. An early attempt
-   * is made before the scheduled retry, because the wallet was topped up.
-   */
-  earlyTries: number;
-  /** Time of a resume, a registration or a late first try: its period is charged from then on. */
-  chargedFrom: Date | null;
-  /** Number of payments left with the discount. null means unlimited; 0 means used up. */
-  discountPeriods: number | null;
-  /** Credit from a replaced subscription that no payment has spent yet, in base units. */
-  credit: bigint;
-  /**
-   * False when nothing can be pulled any more for an ended subscription: its account is gone,
-   * expired or registered anew, or its plan is gone. Until then the sweep reads the account.
-   */
-  pullable: boolean;
-  /**
-   * End of the last period in which another puller pulled after the end. Null while no keeper has
-   * read the account since the end.
-   */
-  pulledThrough: Date | null;
-}
+import { stateTypes, type SubscriptionState } from './state.ts';
 
 export interface KeeperSubscription extends SubscriptionState {
   id: string;
@@ -232,46 +169,6 @@ export interface Written {
   createdAt: Date;
 }
 
-/** Converts a state change to a row for json_to_recordset in writeStates. */
-function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChange) {
-  return {
-    id,
-    claim_id: claimId,
-    notices,
-    keeps_lease: keepsLease,
-    with_event: withEvent,
-    status: state.status,
-    paid_through: state.paidThrough,
-    next_payment_due: state.nextPaymentDue,
-    announced_due: state.announcedDue,
-    announced_notices: state.announcedNotices,
-    cancel_requested_at: state.cancelRequestedAt,
-    cancel_requested_by: state.cancelRequestedBy,
-    cancelled_at: state.cancelledAt,
-    past_due_since: state.pastDueSince,
-    failed_attempts: state.failedAttempts,
-    delegation_revoked_at: state.delegationRevokedAt,
-    end_reason: state.endReason,
-    due_at: state.dueAt,
-    period_anchor: state.periodAnchor,
-    chain_init_id: state.chainInitId?.toString() ?? null,
-    chain_period_start: state.chainPeriodStart,
-    observed_slot: state.observedSlot.toString(),
-    setbacks: state.setbacks,
-    failed_lookups: state.failedLookups,
-    failed_packs: state.failedPacks,
-    chain_failure_period: state.chainFailurePeriod,
-    early_tries: state.earlyTries,
-    discount_periods: state.discountPeriods,
-    period_pulled: state.periodPulled.toString(),
-    refunded_through: state.refundedThrough,
-    charged_from: state.chargedFrom,
-    credit: state.credit.toString(),
-    pullable: state.pullable,
-    pulled_through: state.pulledThrough,
-  };
-}
-
 /**
  * Writes each state whose claim still holds the subscription, and releases the lease. With
  * `keepsLease`, renews the lease instead. Returns the written states.
@@ -282,19 +179,17 @@ export async function writeStates(
   chainNow: Date,
   leaseSeconds: number,
 ): Promise<Written[]> {
+  const given = recordset(
+    sql,
+    changes.map(({ state, ...change }) => ({ ...change, ...state })),
+    {
+      ...{ id: 'uuid', claimId: 'uuid', notices: 'int', keepsLease: 'bool', withEvent: 'bool' },
+      ...stateTypes,
+    },
+  );
   return sql<Written[]>`
     with v as (
-      select * from json_to_recordset(${JSON.stringify(changes.map(rowOf))}::text::json) as v (
-        id uuid, claim_id uuid, notices int, keeps_lease bool, with_event bool, status text,
-        paid_through timestamptz, next_payment_due timestamptz, announced_due timestamptz,
-        announced_notices int, cancel_requested_at timestamptz, cancel_requested_by text,
-        cancelled_at timestamptz, past_due_since timestamptz, failed_attempts int,
-        delegation_revoked_at timestamptz, end_reason text, due_at timestamptz,
-        period_anchor timestamptz, chain_init_id int8, chain_period_start timestamptz,
-        observed_slot int8, setbacks int, failed_lookups int, failed_packs int,
-        period_pulled int8, discount_periods int, chain_failure_period timestamptz,
-        early_tries int, refunded_through timestamptz, charged_from timestamptz, credit int8,
-        pullable bool, pulled_through timestamptz)
+      select * from (${given}) as given
     ), held as (
       select s.id, w.paid_through
       from v join subscriptions s on s.id = v.id

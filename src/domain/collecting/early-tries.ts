@@ -3,7 +3,7 @@
 // failed transaction. After the first such failure in a period, only two more top-ups lead to an
 // early try. Pure.
 import { unixSeconds } from '../../chain/time.ts';
-import type { SubscriptionState } from '../../db/subscriptions/work.ts';
+import type { SubscriptionState } from '../../db/subscriptions/state.ts';
 
 const MAX_EARLY_TRIES = 2;
 

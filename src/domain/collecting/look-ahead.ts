@@ -1,7 +1,8 @@
 // Decides when renewal_upcoming announces a payment. Each notice of a payment is sent once, while
 // the subscription is active. Pure.
 import type { SubscriberReason } from '../../chain/program/errors.ts';
-import type { KeeperSubscription, SubscriptionState } from '../../db/subscriptions/work.ts';
+import type { SubscriptionState } from '../../db/subscriptions/state.ts';
+import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import type { renewalIssues } from '../reasons.ts';
 import { collectAt, windowEnd, type WindowTerms } from './window.ts';
 

@@ -9,7 +9,8 @@
 // API).
 import { timeOf } from '../../chain/time.ts';
 import type { PaymentRow } from '../../db/money/payments.ts';
-import type { KeeperSubscription, SubscriptionState } from '../../db/subscriptions/work.ts';
+import { stateOf, type SubscriptionState } from '../../db/subscriptions/state.ts';
+import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import { coveredUntil } from '../accounts/access.ts';
 import { notInTrial } from '../invoices/cover.ts';
 import { latest } from '../invoices/credits.ts';
@@ -30,38 +31,7 @@ export interface SubscriptionUpdate {
 
 /** Creates an update without changes. */
 export function updateOf(row: KeeperSubscription): SubscriptionUpdate {
-  const state: SubscriptionState = {
-    status: row.status,
-    paidThrough: row.paidThrough,
-    nextPaymentDue: row.nextPaymentDue,
-    announcedDue: row.announcedDue,
-    announcedNotices: row.announcedNotices,
-    cancelRequestedAt: row.cancelRequestedAt,
-    cancelRequestedBy: row.cancelRequestedBy,
-    cancelledAt: row.cancelledAt,
-    pastDueSince: row.pastDueSince,
-    failedAttempts: row.failedAttempts,
-    delegationRevokedAt: row.delegationRevokedAt,
-    endReason: row.endReason,
-    dueAt: row.dueAt,
-    periodAnchor: row.periodAnchor,
-    chainInitId: row.chainInitId,
-    chainPeriodStart: row.chainPeriodStart,
-    observedSlot: row.observedSlot,
-    periodPulled: row.periodPulled,
-    refundedThrough: row.refundedThrough,
-    setbacks: row.setbacks,
-    failedLookups: row.failedLookups,
-    failedPacks: row.failedPacks,
-    chainFailurePeriod: row.chainFailurePeriod,
-    earlyTries: row.earlyTries,
-    chargedFrom: row.chargedFrom,
-    discountPeriods: row.discountPeriods,
-    credit: row.credit,
-    pullable: row.pullable,
-    pulledThrough: row.pulledThrough,
-  };
-  return { row, state, events: [], payments: [] };
+  return { row, state: stateOf(row), events: [], payments: [] };
 }
 
 /** Whether the subscription is active or past due. All other statuses are final. */

@@ -2,7 +2,8 @@
 // COLLECTION_WINDOW_SECONDS of chain time. Payments of one window share transactions. First
 // payments, retries and payments after a pause are collected as soon as they are due. Pure.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import type { KeeperSubscription, SubscriptionState } from '../../db/subscriptions/work.ts';
+import type { SubscriptionState } from '../../db/subscriptions/state.ts';
+import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import { graceMs } from '../accounts/access.ts';
 import { periodAt } from '../invoices/cover.ts';
 

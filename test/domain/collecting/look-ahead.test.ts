@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { SubscriptionState } from '../../../src/db/subscriptions/work.ts';
+import type { SubscriptionState } from '../../../src/db/subscriptions/state.ts';
 import {
   isDueSoon,
   isToAnnounce,
