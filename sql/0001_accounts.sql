@@ -48,7 +48,6 @@ create table merchants (
   email_given_at timestamptz,
   email_confirmed_at timestamptz,
   mails boolean not null default true,
-  unsubscribe_token uuid not null default gen_random_uuid() unique,
   legal_name text check (length(legal_name) between 1 and 120),
   legal_address text check (length(legal_address) between 1 and 500),
   tax_id text check (length(tax_id) between 1 and 60),
@@ -63,7 +62,6 @@ comment on column merchants.sponsoring_lamports is 'sponsored rent of its subscr
 comment on column merchants.email_given_at is 'when the merchant last gave the address; links of earlier confirmations are void';
 comment on column merchants.email_confirmed_at is 'the link in the confirmation was opened; other e-mails are sent only then';
 comment on column merchants.mails is 'whether e-mails about failures are sent to the merchant';
-comment on column merchants.unsubscribe_token is 'in the link of each e-mail that ends them';
 comment on column merchants.legal_name is 'the seller on receipts, with legal_address and tax_id; null: the name of the merchant or the app';
 comment on column merchants.keep_buyer_details is 'whether the details that buyers type on receipts are stored; otherwise they are on the printed page only';
 

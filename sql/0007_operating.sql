@@ -7,8 +7,8 @@ create table installation (
   program_id text not null,
   keepers text[] not null check (cardinality(keepers) between 1 and 4),
   treasuries text[] not null check (cardinality(treasuries) between 1 and 3),
-  fee_bps int check (fee_bps between 0 and 10000),
-  window_seconds int check (window_seconds between 0 and 86400),
+  fee_bps int not null check (fee_bps between 0 and 10000),
+  window_seconds int not null check (window_seconds between 0 and 86400),
   updated_at timestamptz not null default now(),
   -- The history of this database.
   timeline text check (timeline ~ '^[0-9A-F]{8}$'),
@@ -17,8 +17,8 @@ create table installation (
   history_accepted_until timestamptz
 );
 comment on table installation is 'the configuration that all daemons share, and what keepers know of the history of Postgres; written by the first daemon that starts; all others compare their configuration with it; one row';
-comment on column installation.fee_bps is 'the platform fee in basis points; null until billing migrate has recorded it';
-comment on column installation.window_seconds is 'renewals are collected at multiples of this many seconds of chain time; 0: at once; null until billing migrate has recorded it';
+comment on column installation.fee_bps is 'the platform fee in basis points';
+comment on column installation.window_seconds is 'renewals are collected at multiples of this many seconds of chain time; 0: at once';
 comment on column installation.timeline is 'timeline of the write-ahead log when a keeper last looked: another one means that Postgres failed over and may have lost commits';
 comment on column installation.collects_after_height is 'finalized block height after which a transaction whose commit was lost can no longer land; null unless keepers wait for it';
 comment on column installation.reads_from_slot is 'slot of that height: accounts are not read from an older state';
@@ -29,8 +29,8 @@ create table daemons (
   name text not null,
   host text not null,
   pid int not null,
-  release text,
-  schema_version int,
+  release text not null,
+  schema_version int not null,
   started_at timestamptz not null default clock_timestamp(),
   seen_at timestamptz not null default clock_timestamp(),
   stopped_at timestamptz,

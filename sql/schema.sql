@@ -514,8 +514,8 @@ create table daemons (
   name text not null,
   host text not null,
   pid integer not null,
-  release text,
-  schema_version integer,
+  release text not null,
+  schema_version integer not null,
   started_at timestamp with time zone not null default clock_timestamp(),
   seen_at timestamp with time zone not null default clock_timestamp(),
   stopped_at timestamp with time zone,
@@ -692,8 +692,8 @@ create table installation (
   program_id text not null,
   keepers text[] not null,
   treasuries text[] not null,
-  fee_bps integer,
-  window_seconds integer,
+  fee_bps integer not null,
+  window_seconds integer not null,
   updated_at timestamp with time zone not null default now(),
   timeline text,
   collects_after_height bigint,
@@ -708,8 +708,8 @@ create table installation (
   constraint installation_pkey PRIMARY KEY (single)
 );
 comment on table installation is 'the configuration that all daemons share, and what keepers know of the history of Postgres; written by the first daemon that starts; all others compare their configuration with it; one row';
-comment on column installation.fee_bps is 'the platform fee in basis points; null until billing migrate has recorded it';
-comment on column installation.window_seconds is 'renewals are collected at multiples of this many seconds of chain time; 0: at once; null until billing migrate has recorded it';
+comment on column installation.fee_bps is 'the platform fee in basis points';
+comment on column installation.window_seconds is 'renewals are collected at multiples of this many seconds of chain time; 0: at once';
 comment on column installation.timeline is 'timeline of the write-ahead log when a keeper last looked: another one means that Postgres failed over and may have lost commits';
 comment on column installation.collects_after_height is 'finalized block height after which a transaction whose commit was lost can no longer land; null unless keepers wait for it';
 comment on column installation.reads_from_slot is 'slot of that height: accounts are not read from an older state';
@@ -806,7 +806,6 @@ create table merchants (
   email_given_at timestamp with time zone,
   email_confirmed_at timestamp with time zone,
   mails boolean not null default true,
-  unsubscribe_token uuid not null default gen_random_uuid(),
   legal_name text,
   legal_address text,
   tax_id text,
@@ -822,7 +821,6 @@ create table merchants (
   constraint merchants_tier_check CHECK ((tier = ANY (ARRAY['free'::text, 'pro'::text]))),
   constraint sponsoring_is_not_negative CHECK ((sponsoring_lamports >= 0)),
   constraint merchants_pkey PRIMARY KEY (id),
-  constraint merchants_unsubscribe_token_key UNIQUE (unsubscribe_token),
   constraint merchants_wallet_key UNIQUE (wallet)
 );
 comment on table merchants is 'merchants, each a wallet that has signed in';
@@ -832,7 +830,6 @@ comment on column merchants.sponsoring_lamports is 'sponsored rent of its subscr
 comment on column merchants.email_given_at is 'when the merchant last gave the address; links of earlier confirmations are void';
 comment on column merchants.email_confirmed_at is 'the link in the confirmation was opened; other e-mails are sent only then';
 comment on column merchants.mails is 'whether e-mails about failures are sent to the merchant';
-comment on column merchants.unsubscribe_token is 'in the link of each e-mail that ends them';
 comment on column merchants.legal_name is 'the seller on receipts, with legal_address and tax_id; null: the name of the merchant or the app';
 comment on column merchants.keep_buyer_details is 'whether the details that buyers type on receipts are stored; otherwise they are on the printed page only';
 CREATE TRIGGER changed_email BEFORE UPDATE OF email ON public.merchants FOR EACH ROW WHEN ((new.email IS DISTINCT FROM old.email)) EXECUTE FUNCTION email_changed();

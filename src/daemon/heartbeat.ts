@@ -45,7 +45,7 @@ export function startHeartbeat(
     pid: process.pid,
     release: readRelease(),
   };
-  let schemaVersion: number | null = null;
+  let schemaVersion: number | undefined;
   const lost = new Gauge({
     name: 'billing_daemons_lost',
     help: 'Daemons of this kind that ended within 15 minutes without a stop: killed, out of memory, or crashed',

@@ -193,8 +193,8 @@ async function withTreasuries(t: Test, named: boolean) {
   const subscription = await stage.subscriber(plan);
   const treasuries = [stage.treasury.address, backup.address];
   await stage.sql`
-    insert into installation (cluster, mint, program_id, keepers, treasuries)
-    values ('localnet', ${stage.net.mint}, ${stage.net.programId}, ${[stage.keeper.address]}, ${treasuries})`;
+    insert into installation (cluster, mint, program_id, keepers, treasuries, fee_bps, window_seconds)
+    values ('localnet', ${stage.net.mint}, ${stage.net.programId}, ${[stage.keeper.address]}, ${treasuries}, 100, 0)`;
   const keeper = await stage.startKeeper({ treasuries });
   await paid(stage, [subscription], 1);
   await stage.quiet();

@@ -3,11 +3,9 @@
 import type { Command } from 'commander';
 import { loadConfig, required } from '../../config/config.ts';
 import { describeDatabase } from '../../config/postgres-url.ts';
-import { variables } from '../../config/variables.ts';
 import { makeDatabaseRoles, type MadeRoles } from '../../daemon/database-roles.ts';
 import { interruptible, withPostgres } from '../../daemon/run.ts';
 import { moveStatistics, type StatisticsRights } from '../../db/accounts/logins.ts';
-import { recordMissingTerms } from '../../db/operating/installation.ts';
 import { daemonRoles } from '../../db/postgres/daemon-roles.ts';
 import { migrate, newerSchema, planMigrations } from '../../db/postgres/migrate.ts';
 import type { Planned } from '../../db/postgres/migration-plan.ts';
@@ -70,10 +68,8 @@ function migrateDatabase({
       // does not depend on --roles, because an upgrade needs no --roles when the roles exist.
       const statistics = await moveStatistics(sql);
       const applied = await withProgress('migrating', ({ update }) => migrate(sql, update));
-      const recorded = await recordMissingTerms(sql, config);
       const steps = [
         ...applied,
-        ...recorded.map((term) => `${variables[term].name} ${config[term]}`),
         ...(databaseRoles === undefined ? [] : ['the roles of the daemons']),
       ];
       if (steps.length > 0) await record(sql, 'migrate', steps.join(', '), {});
@@ -82,8 +78,6 @@ function migrateDatabase({
       if (json) printJson({ applied, ...databaseRoles, statistics });
       else {
         print(`${words} (${describeDatabase(databaseUrl)}).`);
-        for (const term of recorded)
-          print(`Recorded ${variables[term].name}, which all daemons must share: ${config[term]}.`);
         if (databaseRoles !== undefined) describeRoles(databaseRoles);
         if (statistics !== undefined) describeStatistics(statistics);
       }

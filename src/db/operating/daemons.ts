@@ -7,10 +7,9 @@ export interface DaemonRow {
   name: string;
   host: string;
   pid: number;
-  /** The daemon's release; null for old releases, which do not report it. */
-  release: string | null;
+  release: string;
   /** The newest migration that the daemon's release knows. */
-  schemaVersion: number | null;
+  schemaVersion: number;
   startedAt: Date;
   /** Time of the last heartbeat. */
   seenAt: Date;

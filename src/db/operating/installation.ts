@@ -18,28 +18,15 @@ export interface Installation {
   windowSeconds: number;
 }
 
-/**
- * Terms whose columns a later release added. If an older release recorded the installation, these
- * columns are null until `billing migrate` runs.
- */
-type LaterTerms = 'feeBps' | 'windowSeconds';
-
-export type RecordedInstallation = Omit<Installation, LaterTerms> & {
-  [term in LaterTerms]: Installation[term] | null;
-};
-
 /** Reads the recorded installation. Returns undefined before the first daemon has started. */
-export async function findInstallation(sql: Queryable): Promise<RecordedInstallation | undefined> {
-  const [row] = await sql<RecordedInstallation[]>`
+export async function findInstallation(sql: Queryable): Promise<Installation | undefined> {
+  const [row] = await sql<Installation[]>`
     select cluster, mint, program_id, keepers, treasuries, fee_bps, window_seconds from installation`;
   return row;
 }
 
 /** Records `configured` if no installation is recorded. Returns the recorded installation. */
-export async function claimInstallation(
-  sql: Sql,
-  configured: Installation,
-): Promise<RecordedInstallation> {
+export async function claimInstallation(sql: Sql, configured: Installation): Promise<Installation> {
   const found = await findInstallation(sql);
   if (found !== undefined) return found;
   await sql`
@@ -62,24 +49,6 @@ export async function replaceInstallation(sql: Queryable, next: Installation): P
       program_id = excluded.program_id,
       keepers = excluded.keepers, treasuries = excluded.treasuries, fee_bps = excluded.fee_bps,
         window_seconds = excluded.window_seconds, updated_at = now()`;
-}
-
-/**
- * Records the fee and the collection window if the installation lacks them. Returns the names of
- * the terms that this call recorded. `billing migrate` calls this, because daemons have no right to
- * set these terms.
- */
-export async function recordMissingTerms(
-  sql: Queryable,
-  { feeBps, windowSeconds }: Pick<Installation, LaterTerms>,
-): Promise<LaterTerms[]> {
-  const fee = await sql`update installation set fee_bps = ${feeBps} where fee_bps is null`;
-  const window = await sql`
-    update installation set window_seconds = ${windowSeconds} where window_seconds is null`;
-  return [
-    ...(fee.count > 0 ? ['feeBps' as const] : []),
-    ...(window.count > 0 ? ['windowSeconds' as const] : []),
-  ];
 }
 
 /**

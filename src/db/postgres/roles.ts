@@ -38,9 +38,7 @@ const running = {
 };
 
 /** The columns of merchants that `serve` never writes. */
-const merchantTerms = [
-  ...['tier', 'fee_bps', 'unsubscribe_token', 'approved_at', 'sponsoring_lamports'],
-];
+const merchantTerms = ['tier', 'fee_bps', 'approved_at', 'sponsoring_lamports'];
 
 /** The columns of rate_leases that identify a holder. No role may update these columns. */
 const rateHolder = ['name', 'holder', 'place', 'pid'];

@@ -2,11 +2,7 @@
 // first daemon recorded.
 import { CLUSTERS, SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
 import type { Config } from '../../config/config.ts';
-import {
-  claimInstallation,
-  type Installation,
-  type RecordedInstallation,
-} from '../../db/operating/installation.ts';
+import { claimInstallation, type Installation } from '../../db/operating/installation.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { OperatorError } from '../../errors.ts';
 import { keeperAddressOf } from './keeper-address.ts';
@@ -40,12 +36,12 @@ export async function installationOf(config: Config): Promise<Installation> {
 
 /**
  * Returns one line for each value that differs between the two installations. The line has both
- * values. The fee and the collection window are compared only if they are recorded.
+ * values.
  */
-export function differences(recorded: RecordedInstallation, configured: Installation): string[] {
+export function differences(recorded: Installation, configured: Installation): string[] {
   return (Object.keys(variableOf) as (keyof Installation)[]).flatMap((key) => {
     const [recordedValue, ownValue] = [String(recorded[key]), String(configured[key])];
-    return recordedValue === ownValue || recorded[key] === null
+    return recordedValue === ownValue
       ? []
       : [`${variableOf[key]} is ${ownValue} here and ${recordedValue} in the database`];
   });

@@ -47,22 +47,6 @@ void t.test(
       stdout: /PLATFORM_FEE_BPS is 250 here[^]*carry the new fee[^]*Recorded/,
     });
     await startReady(t, 'keeper', other);
-
-    // An installation from before the columns: migrate records the terms of its environment.
-    await sql`update installation set fee_bps = null, window_seconds = null`;
-    t.match(await runShared(['migrate'], { ...other, COLLECTION_WINDOW_SECONDS: '600' }), {
-      code: 0,
-      stdout:
-        /PLATFORM_FEE_BPS, which all daemons must share: 250\.[^]*COLLECTION_WINDOW_SECONDS, which all daemons must share: 600/,
-    });
-    t.notMatch((await runShared(['migrate'], env)).stdout, /PLATFORM_FEE_BPS|WINDOW/);
-    t.match(await sql`select fee_bps, window_seconds from installation`, [
-      { feeBps: 250, windowSeconds: 600 },
-    ]);
-    t.match(
-      (await run(t, ['keeper'], other)).stderr,
-      'COLLECTION_WINDOW_SECONDS is 0 here and 600 in the database',
-    );
   },
 );
 

@@ -80,9 +80,9 @@ void t.test('doctor names what is missing in Postgres and how to fix it', async 
   await sql.unsafe(`drop database ${name}`);
 
   await sql`
-    insert into installation (cluster, mint, program_id, keepers, treasuries)
+    insert into installation (cluster, mint, program_id, keepers, treasuries, fee_bps, window_seconds)
     values ('localnet', ${env.USDC_MINT ?? ''}, 'De1egAFMkMWZSN5rYXRj9CAdheBamobVNubTsi9avR44',
-      ${[env.KEEPER_ADDRESS ?? '']}, ${['another']})`;
+      ${[env.KEEPER_ADDRESS ?? '']}, ${['another']}, 100, 900)`;
   const differs = await examine(env, '--for', 'dispatch');
   t.match(differs.todo, [
     /^Installation: PLATFORM_TREASURY is \w+ here and another in the database/,

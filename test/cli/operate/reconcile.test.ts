@@ -101,8 +101,8 @@ void t.test(
     const keeper = await stage.startKeeper();
     await paidOnce(stage, subscription);
     await stage.sql`
-      insert into installation (cluster, mint, program_id, keepers, treasuries, updated_at)
-      values ('localnet', 'm', 'p', '{k}', '{t}', now() - interval '1 hour')`;
+      insert into installation (cluster, mint, program_id, keepers, treasuries, fee_bps, window_seconds, updated_at)
+      values ('localnet', 'm', 'p', '{k}', '{t}', 100, 0, now() - interval '1 hour')`;
     const env = {
       DATABASE_URL: asRole(stage.databaseUrl, 'reconcile'),
       SOLANA_RPC_URL: stage.net.rpcUrl,

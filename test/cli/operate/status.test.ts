@@ -60,7 +60,7 @@ void t.test(
     await sql`
       insert into daemons (id, name, host, pid, release, schema_version) values
         (gen_random_uuid(), 'keeper', 'a', 1, '0.1.0', 24), (gen_random_uuid(), 'keeper', 'b', 1, '0.1.0', 24),
-        (gen_random_uuid(), 'serve', 'a', 2, '0.2.0', 25), (gen_random_uuid(), 'dispatch', 'a', 3, null, null)`;
+        (gen_random_uuid(), 'serve', 'a', 2, '0.2.0', 25), (gen_random_uuid(), 'dispatch', 'a', 3, '0.1.0', 24)`;
     await staysAlive(sql);
     const late = await runShared(['status', '--min-sol', '2'], env);
     t.equal(late.code, 1);
@@ -70,7 +70,7 @@ void t.test(
     t.match(late.stdout, `! the keeper has 1.5 SOL; the limit is 2: send some to ${keeper}`);
     t.match(
       late.stdout,
-      /Releases \(schema\) +2 keeper 0\.1\.0 \(24\), dispatch of an earlier build, serve 0\.2\.0 \(25\)$/m,
+      /Releases \(schema\) +2 keeper 0\.1\.0 \(24\), dispatch 0\.1\.0 \(24\), serve 0\.2\.0 \(25\)$/m,
     );
     t.ok(late.stdout.split('\n').length <= 24);
     const lenient = [
@@ -140,7 +140,7 @@ void t.test(
       ),
     );
     const daemon = (name: string, id = randomUUID()) => {
-      const of = { name, host: 'a', pid: 1, release: null, schemaVersion: null, trouble: null };
+      const of = { name, host: 'a', pid: 1, release: '0.1.0', schemaVersion: 7, trouble: null };
       return { id, write: () => writeDaemon(sql, { ...of, id }) };
     };
     const first = daemon('keeper');

@@ -90,7 +90,7 @@ void t.test(
   async (t) => {
     const { sql } = await testDatabase(t);
     await sql`
-    insert into installation (cluster, mint, program_id, keepers, treasuries) values ('localnet', 'm', 'p', '{k}', '{t}')`;
+    insert into installation (cluster, mint, program_id, keepers, treasuries, fee_bps, window_seconds) values ('localnet', 'm', 'p', '{k}', '{t}', 100, 0)`;
     const missingUntil = new Date('2026-11-01T00:00:00Z');
     const missing = { reason: 'missing', missingUntil, by };
     t.equal(await holdForMissing(sql, missing), true);
@@ -115,7 +115,7 @@ void t.test(
     t.match(none, { timeline: /^[0-9A-F]{8}$/, recorded: null, collectsAfterHeight: null });
     t.equal(isWaiting(none), false, 'before the first keeper nothing can be lost');
     await sql`
-    insert into installation (cluster, mint, program_id, keepers, treasuries) values ('localnet', 'm', 'p', '{k}', '{t}')`;
+    insert into installation (cluster, mint, program_id, keepers, treasuries, fee_bps, window_seconds) values ('localnet', 'm', 'p', '{k}', '{t}', 100, 0)`;
     const now = none.timeline ?? '';
     await recordFirstTimeline(sql, '000000AA');
     t.equal(isWaiting(await readBrake(sql)), true, 'at once, before a keeper has seen it');

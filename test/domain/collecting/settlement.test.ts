@@ -322,7 +322,7 @@ void t.test(
   async (t) => {
     const { sql } = await testDatabase(t);
     await sql`
-      insert into installation (cluster, mint, program_id, keepers, treasuries) values ('localnet', 'm', 'p', '{k}', '{t}')`;
+      insert into installation (cluster, mint, program_id, keepers, treasuries, fee_bps, window_seconds) values ('localnet', 'm', 'p', '{k}', '{t}', 100, 0)`;
     const held = await claim1(sql);
     const [row] = await readSubscriptions(sql, [held.id]);
     const { timeline } = await readBrake(sql);

@@ -16,8 +16,8 @@ const all = { merchantId: null, planId: null, what: null, reason: 'a test', by: 
 /** Inserts the row that daemons record at their start. */
 async function install({ sql, net, keeper, treasury }: Stage): Promise<void> {
   await sql`
-    insert into installation (cluster, mint, program_id, keepers, treasuries)
-    values ('localnet', ${net.mint}, ${net.programId}, ${[keeper.address]}, ${[treasury.address]})`;
+    insert into installation (cluster, mint, program_id, keepers, treasuries, fee_bps, window_seconds)
+    values ('localnet', ${net.mint}, ${net.programId}, ${[keeper.address]}, ${[treasury.address]}, 100, 0)`;
 }
 
 async function staged(t: Test, options = {}) {

@@ -79,10 +79,7 @@ function releaseFacts({ daemons, at }: Status): [string, string][] {
   for (const { name, release, schemaVersion, seenAt, stoppedAt } of daemons) {
     const isSilent = at.getTime() - seenAt.getTime() > MAX_SILENCE * 1000;
     if (isSilent || stoppedAt !== null) continue;
-    const build =
-      release === null
-        ? `${name} of an earlier build`
-        : `${name} ${release} (${schemaVersion ?? 0})`;
+    const build = `${name} ${release} (${schemaVersion})`;
     counts.set(build, (counts.get(build) ?? 0) + 1);
   }
   const builds = [...counts].map(([build, count]) => (count === 1 ? build : `${count} ${build}`));
