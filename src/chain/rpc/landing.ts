@@ -171,10 +171,7 @@ export async function judgeSent(
 /** A transaction whose signature is unknown. No other transaction names the address `reference`. */
 export interface Referenced {
   readonly reference: string;
-  /** Null if its blockhash was not stored. */
-  readonly lifetime: Lifetime | null;
-  /** Seconds since it was offered. Without a lifetime, histories must reach back that far. */
-  readonly ageSeconds: number;
+  readonly lifetime: Lifetime;
 }
 
 /** Maximum number of slots per second. */
@@ -202,33 +199,19 @@ async function recentReach(rpc: Pick<Rpc, 'getHeights'>, ageSeconds: number): Pr
  * Determines the outcome of a transaction whose signature is unknown, from the histories of its
  * reference. `readSignatures` has the signatures that were read and belong to other transactions.
  * If an endpoint lists any further signature, the result is `unknown`, because that transaction
- * must be read first. A transaction without a lifetime must have been offered minutes ago. Throws
- * RpcUnreachable or RpcError.
+ * must be read first. Throws RpcUnreachable or RpcError.
  */
 export async function judgeByReference(
-  rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getHistoriesEverywhere' | 'getHeights' | 'endpoints'>,
-  sought: Referenced,
+  rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getHistoriesEverywhere' | 'endpoints'>,
+  { reference, lifetime }: Referenced,
   readSignatures: ReadonlySet<string>,
 ): Promise<'dead' | 'unknown'> {
-  const reach = await reachOf(rpc, sought);
-  if (reach === undefined) return 'unknown';
-  const histories = await rpc.getHistoriesEverywhere(sought.reference, reach);
+  const end = (await witnessExpiry(rpc, [lifetime])).get(lifetimeKey(lifetime));
+  if (end === undefined || !isWitnessed(rpc, end.witnesses)) return 'unknown';
+  const reach = { minSlot: end.slot, since: lifetime.slot };
+  const histories = await rpc.getHistoriesEverywhere(reference, reach);
   const lists = histories.flatMap(({ listed }) => listed);
   if (lists.some(({ signature, err }) => err === null && !readSignatures.has(signature)))
     return 'unknown';
   return isWitnessed(rpc, histories.filter(({ isWhole }) => isWhole).length) ? 'dead' : 'unknown';
-}
-
-/**
- * The slots that a history must cover to prove that the transaction did not land. Undefined while
- * it may land.
- */
-async function reachOf(
-  rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getHeights' | 'endpoints'>,
-  { lifetime, ageSeconds }: Referenced,
-): Promise<Reach | undefined> {
-  if (lifetime === null) return recentReach(rpc, ageSeconds);
-  const end = (await witnessExpiry(rpc, [lifetime])).get(lifetimeKey(lifetime));
-  if (end === undefined || !isWitnessed(rpc, end.witnesses)) return undefined;
-  return { minSlot: end.slot, since: lifetime.slot };
 }

@@ -34,8 +34,6 @@ export interface RefundRow {
   createdAt: Date;
 }
 
-type Nullable<T> = { [Key in keyof T]: T[Key] | null };
-
 const columns = (sql: Queryable) => sql`
   id, app_id, payment_id as transaction_id, subscription_id, amount, reference, status,
     tx_signature, occurred_at, excess, created_at`;
@@ -190,8 +188,6 @@ export interface AwaitedRefund extends RefundParties {
   id: string;
   /** True when the refund is older than five minutes. By then its blockhash has expired. */
   isOverdue: boolean;
-  /** Seconds since the refund was created, by the database's clock. */
-  ageSeconds: number;
   /**
    * Expired and succeeded refunds are polled too. The transfer of an expired refund may be found
    * later, and the transfer of a succeeded refund may land again.
@@ -199,8 +195,7 @@ export interface AwaitedRefund extends RefundParties {
   status: RefundRow['status'];
   /** The transfers that are recorded. */
   recorded: string[];
-  /** Null for a refund created by an older release that did not store the lifetime. */
-  lifetime: TransferLifetime | null;
+  lifetime: TransferLifetime;
 }
 
 /**
@@ -211,7 +206,7 @@ export interface AwaitedRefund extends RefundParties {
  * until endSearch().
  */
 export async function takeAwaitedRefunds(sql: Queryable, limit: number): Promise<AwaitedRefund[]> {
-  const rows = await sql<(Omit<AwaitedRefund, 'lifetime'> & Nullable<TransferLifetime>)[]>`
+  const rows = await sql<(Omit<AwaitedRefund, 'lifetime'> & TransferLifetime)[]>`
     with due as (
       select id from refunds where id = any(array(
           select id from (
@@ -227,10 +222,9 @@ export async function takeAwaitedRefunds(sql: Queryable, limit: number): Promise
       from due where r.id = due.id
       returning r.id, r.amount, r.reference, r.subscription_id, r.blockhash,
         r.last_valid_block_height, r.blockhash_slot, r.status, r.tx_signature,
-        r.created_at < now() - interval '5 minutes' as is_overdue,
-        extract(epoch from now() - r.created_at)::float8 as age_seconds
+        r.created_at < now() - interval '5 minutes' as is_overdue
     )
-    select t.id, t.amount, t.reference, t.is_overdue, t.age_seconds, t.status, t.blockhash,
+    select t.id, t.amount, t.reference, t.is_overdue, t.status, t.blockhash,
       t.last_valid_block_height, t.blockhash_slot, p.mint,
       p.owner as merchant_wallet, s.subscriber_wallet,
       array_remove(t.tx_signature || array(select tx_signature from refunds where repeats = t.id),
@@ -238,10 +232,7 @@ export async function takeAwaitedRefunds(sql: Queryable, limit: number): Promise
     from taken t join subscriptions s on s.id = t.subscription_id join plans p on p.id = s.plan_id`;
   return rows.map(({ blockhash, lastValidBlockHeight, blockhashSlot, ...row }) => ({
     ...row,
-    lifetime:
-      blockhash === null || lastValidBlockHeight === null || blockhashSlot === null
-        ? null
-        : { blockhash, lastValidBlockHeight, blockhashSlot },
+    lifetime: { blockhash, lastValidBlockHeight, blockhashSlot },
   }));
 }
 

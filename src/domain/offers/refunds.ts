@@ -242,11 +242,11 @@ async function readRefund(parts: RecordingParts, refund: AwaitedRefund): Promise
  */
 async function cannotLand(
   rpc: RecordingParts['rpc'],
-  { lifetime: stored, reference, ageSeconds }: AwaitedRefund,
+  { lifetime: stored, reference }: AwaitedRefund,
   others: ReadonlySet<string>,
 ): Promise<boolean> {
-  const lifetime = stored && { ...stored, slot: stored.blockhashSlot };
-  return (await judgeByReference(rpc, { reference, lifetime, ageSeconds }, others)) === 'dead';
+  const lifetime = { ...stored, slot: stored.blockhashSlot };
+  return (await judgeByReference(rpc, { reference, lifetime }, others)) === 'dead';
 }
 
 interface Transfer {

@@ -67,11 +67,7 @@ async function verdict(
   const { rpc } = await setup(t, behaviours, urls);
   const one = { ...sought, needsTwo };
   const [[, landing] = []] = await judgeLandings(rpc, [one]);
-  const byReference = await judgeByReference(
-    rpc,
-    { lifetime, reference: 'r', ageSeconds: 60 },
-    new Set(['known']),
-  );
+  const byReference = await judgeByReference(rpc, { lifetime, reference: 'r' }, new Set(['known']));
   return [landing?.verdict, byReference];
 }
 
@@ -221,26 +217,5 @@ void t.test(
     t.equal((await verdict(t, [known, listing(entry('new'))]))[1], 'unknown');
     const full = listing(...Array.from({ length: 1000 }, () => entry('known')));
     t.equal((await verdict(t, [full, node()]))[1], 'unknown', 'a full list may lack the oldest');
-  },
-);
-
-void t.test(
-  'a refund without a stored blockhash is dead only if histories reach back to its creation',
-  async (t) => {
-    const lacks = async (behaviours: Behaviour[], ageSeconds = 600) => {
-      const { rpc } = await setup(t, behaviours);
-      return judgeByReference(rpc, { lifetime: null, reference: 'r', ageSeconds }, new Set());
-    };
-    t.equal(await lacks([node(), node()]), 'dead');
-    t.equal(await lacks([node()]), 'dead', 'the only one');
-    t.equal(await lacks([node(), node(has)]), 'unknown');
-    const cases: [string, Node][] = [
-      ['down', fails('down')],
-      ['behind', fails(rpcError(-32016, 'Minimum context slot has not been reached'))],
-      ['started later', { getFirstAvailableBlock: 6001 }],
-    ];
-    for (const [what, sick] of cases) t.equal(await lacks([node(), node(sick)]), 'unknown', what);
-    const young = node({ getFirstAvailableBlock: 6000 });
-    t.equal(await lacks([node(), young]), 'dead', 'at most five slots a second');
   },
 );
