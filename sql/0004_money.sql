@@ -1,5 +1,146 @@
--- Payment attempts (signed by a keeper), payments (their recorded results), refunds, receipts, and
--- the fees that merchants brought.
+-- Invoices (what is owed, written down once), payment attempts (signed by a keeper), payments (their
+-- recorded results), refunds, receipts, and the fees that merchants brought.
+
+-- Whether lines add up to the sums of their invoice. Amounts are strings of digits.
+create function lines_add_up(lines jsonb, plan int8, usage int8, items int8, discount int8,
+  adjustment int8, tax int8) returns boolean language sql immutable parallel safe
+as $$
+  select coalesce(bool_and(amount is not null and kind in ('plan', 'quantity', 'proration', 'usage',
+      'item', 'discount', 'adjustment', 'tax')), false)
+    and coalesce(sum(amount) filter (where kind in ('plan', 'quantity', 'proration')), 0) = plan
+    and coalesce(sum(amount) filter (where kind = 'usage'), 0) = usage
+    and coalesce(sum(amount) filter (where kind = 'item'), 0) = items
+    and coalesce(sum(amount) filter (where kind = 'discount'), 0) = discount
+    and coalesce(sum(amount) filter (where kind = 'adjustment'), 0) = adjustment
+    and coalesce(sum(amount) filter (where kind = 'tax'), 0) = tax
+  from (
+    select kind, case when amount ~ '^-?[0-9]{1,19}$' then amount::numeric end as amount
+    from jsonb_to_recordset(lines) as line (kind text, amount text)
+  ) as line
+$$;
+
+create table invoices (
+  id uuid primary key default uuid_v7(),
+  app_id uuid not null references apps,
+  customer_id uuid not null references customers,
+  subscription_id uuid references subscriptions,
+  offer_id uuid unique references sponsorships,
+  subscription_pda text not null,
+  reason text not null default 'period'
+    check (reason in ('period', 'items', 'threshold', 'final', 'foreign')),
+  period_start timestamptz,
+  period_end timestamptz,
+  covers_from timestamptz,
+  covers_to timestamptz,
+  -- What is owed.
+  lines jsonb not null,
+  plan_amount int8 not null default 0,
+  usage_amount int8 not null default 0,
+  items_amount int8 not null default 0,
+  discount_amount int8 not null default 0 check (discount_amount <= 0),
+  adjustment_amount int8 not null default 0,
+  tax_amount int8 not null default 0,
+  discount_id uuid,
+  total int8 not null check (total >= 0),
+  credit_applied int8 not null default 0 check (credit_applied >= 0),
+  amount_due int8 not null check (amount_due >= 0),
+  -- What became of it.
+  state text not null default 'open' check (state in ('open', 'paid', 'void', 'uncollectible')),
+  void_reason text check (void_reason in ('forgiven', 'replaced', 'ended', 'offer')),
+  due_at timestamptz not null,
+  failed_tries int not null default 0 check (failed_tries >= 0),
+  next_try_at timestamptz,
+  drawn_up_at timestamptz not null,
+  closed_at timestamptz,
+  troubled_at timestamptz,
+  unpaid_at timestamptz,
+  created_at timestamptz not null default now(),
+  constraint invoice_of_subscription_or_offer
+    check (subscription_id is not null or offer_id is not null),
+  constraint lines_add_up check (
+    lines_add_up(lines, plan_amount, usage_amount, items_amount, discount_amount,
+      adjustment_amount, tax_amount)
+    and total = plan_amount + usage_amount + items_amount + discount_amount + adjustment_amount
+      + tax_amount),
+  constraint credit_and_pull_pay_it check (amount_due = total - credit_applied),
+  constraint period_is_whole check (num_nulls(period_start, period_end) in (0, 2)
+    and period_end > period_start),
+  constraint cover_is_whole check (num_nulls(covers_from, covers_to) in (0, 2)
+    and covers_to > covers_from),
+  constraint period_invoice_has_cover check (reason <> 'period' or subscription_id is null
+    or num_nulls(period_start, covers_from) = 0),
+  constraint foreign_invoice_has_no_cover check (reason <> 'foreign' or covers_from is null),
+  constraint void_has_reason check ((state = 'void') = (void_reason is not null)),
+  constraint closed_has_time check ((state = 'open') = (closed_at is null)),
+  constraint unpaid_has_time check ((unpaid_at is null) or troubled_at is not null)
+) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02);
+comment on table invoices is 'what is owed, drawn up once: lines and sums never change; payments pay invoices';
+comment on column invoices.offer_id is 'the sponsored sign-up whose transaction pays it; it has a subscription once that is settled';
+comment on column invoices.reason is 'period: of a period; items, threshold: in between; final: what was used, after the last period; foreign: a pull by another puller in a paid period';
+comment on column invoices.period_start is 'the period on chain out of which it is collected';
+comment on column invoices.covers_from is 'the time that it pays for; null without cover';
+comment on column invoices.lines is 'array of {kind, description, quantity, unitAmount, amount, from, to, source}; amounts are strings of base units';
+comment on column invoices.amount_due is 'what is pulled, always: total less the credit';
+comment on column invoices.void_reason is 'forgiven by the merchant; replaced by another invoice; ended with the subscription; its offer never landed';
+comment on column invoices.due_at is 'chain time: the start of its cover, or of the item, threshold or end';
+comment on column invoices.drawn_up_at is 'chain time';
+comment on column invoices.closed_at is 'chain time at which it was paid, voided or given up';
+comment on column invoices.troubled_at is 'database time of its first failure, or of its closing as void or uncollectible if that was first; a paid renewal has none';
+comment on column invoices.unpaid_at is 'database time of its closing as void or uncollectible';
+-- A renewal changes the state alone, which is in no index.
+create unique index one_invoice_per_cover
+  on invoices (subscription_pda, period_start, covers_from)
+  where reason = 'period' and (void_reason is null or void_reason in ('forgiven', 'ended'));
+create index invoices_beside_periods on invoices (subscription_pda, period_start)
+  where reason <> 'period';
+create index invoices_by_app on invoices (app_id, drawn_up_at, id);
+create index invoices_troubled on invoices (app_id, troubled_at, id) where troubled_at is not null;
+create index invoices_unpaid on invoices (app_id, unpaid_at, id) where unpaid_at is not null;
+
+-- Lines, sums and keys never change. An offer's invoice gets its subscription, period and cover once.
+-- Only who may insert payments closes an invoice as paid.
+create function invoice_stands() returns trigger language plpgsql as $$
+begin
+  if (new.id, new.app_id, new.customer_id, new.offer_id, new.subscription_pda, new.reason,
+      new.plan_amount, new.usage_amount, new.items_amount, new.discount_amount,
+      new.adjustment_amount, new.tax_amount, new.discount_id, new.total, new.credit_applied,
+      new.amount_due, new.due_at, new.drawn_up_at, new.created_at)
+    is distinct from
+    (old.id, old.app_id, old.customer_id, old.offer_id, old.subscription_pda, old.reason,
+      old.plan_amount, old.usage_amount, old.items_amount, old.discount_amount,
+      old.adjustment_amount, old.tax_amount, old.discount_id, old.total, old.credit_applied,
+      old.amount_due, old.due_at, old.drawn_up_at, old.created_at)
+    or new.lines <> old.lines
+    or new.subscription_id is distinct from coalesce(old.subscription_id, new.subscription_id)
+  then
+    raise exception 'an invoice stands: its lines, sums and keys do not change'
+      using errcode = 'check_violation', constraint = 'invoice_stands';
+  end if;
+  if new.state <> old.state
+    and not (old.state = 'open' or (old.state = 'uncollectible' and new.state = 'paid'))
+  then
+    raise exception 'a closed invoice stays closed'
+      using errcode = 'check_violation', constraint = 'closed_invoice_stays';
+  end if;
+  if new.state = old.state and old.state <> 'open' and
+    (new.period_start, new.period_end, new.covers_from, new.covers_to, new.closed_at)
+    is distinct from
+    (old.period_start, old.period_end, old.covers_from, old.covers_to, old.closed_at)
+  then
+    raise exception 'the time of a closed invoice does not change'
+      using errcode = 'check_violation', constraint = 'closed_invoice_stays';
+  end if;
+  if new.state = 'paid' and old.state <> 'paid'
+    and not has_table_privilege('payments', 'insert')
+  then
+    raise exception 'only a keeper closes an invoice as paid'
+      using errcode = 'insufficient_privilege';
+  end if;
+  return new;
+end
+$$;
+create trigger invoice_stands before update on invoices
+  for each row execute function invoice_stands();
 
 create table payment_attempts (
   id uuid primary key default uuid_v7(),

@@ -2,8 +2,8 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import type { Sql } from '../postgres/connect.ts';
 import { type DaemonRole, daemonRoles } from '../postgres/daemon-roles.ts';
+import { quoted, roleNames } from '../postgres/grants.ts';
 import { isForbidden } from '../postgres/outage.ts';
-import { quoted, roleNames } from '../postgres/roles.ts';
 import { ROLE_SETTINGS } from '../postgres/settings.ts';
 
 /**

@@ -34,6 +34,18 @@ export const workOfKeepers = [
   'failed_packs',
   'failed_lookups',
 ];
+/** Columns of an invoice that no update changes. */
+export const invoiceTerms = [
+  ...['id', 'app_id', 'customer_id', 'offer_id', 'subscription_pda', 'reason', 'lines'],
+  ...['plan_amount', 'usage_amount', 'items_amount', 'discount_amount', 'adjustment_amount'],
+  ...['tax_amount', 'discount_id', 'total', 'credit_applied', 'amount_due', 'due_at'],
+  ...['drawn_up_at', 'created_at'],
+];
+/** Columns of an invoice that only keepers update: its settlement and its tries. */
+export const invoiceSettlement = [
+  ...['subscription_id', 'period_start', 'period_end', 'covers_from', 'covers_to'],
+  ...['failed_tries', 'next_try_at'],
+];
 export const amounts = ['amount_gross', 'platform_fee', 'amount_net'];
 
 /** Columns of `installation` that only an operator's commands may write. */

@@ -4,11 +4,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { OperatorError } from '../../errors.ts';
 import { newerVersion, readApplied } from './applied-migrations.ts';
 import type { Queryable, Sql } from './connect.ts';
+import { grantRights } from './grants.ts';
 import { applyMigration, patiently, setTimeouts } from './migration-apply.ts';
 import { listMigrations } from './migration-files.ts';
 import { type Planned, readPlanner } from './migration-plan.ts';
 import { isLost } from './outage.ts';
-import { grantRights } from './roles.ts';
 import { SCHEMA } from './settings.ts';
 
 // Arbitrary key of the advisory lock: "billing" on a phone keypad.

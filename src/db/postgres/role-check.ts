@@ -1,8 +1,9 @@
 // Compares the roles of Postgres with the rights and settings that the daemons need. Reads only.
 import type { Queryable } from './connect.ts';
 import { type DaemonRole, daemonRoles } from './daemon-roles.ts';
+import { roleNames } from './grants.ts';
 import { recordset } from './recordset.ts';
-import { rights, roleNames } from './roles.ts';
+import { rights } from './roles.ts';
 import { DURABLE_SETTINGS } from './settings.ts';
 
 export interface RoleState {

@@ -1,11 +1,12 @@
 // Database rights of each daemon and of the daily `billing reconcile`. Each daemon and `reconcile`
 // has its own role, named after the schema owner. For the owner billing_owner, the roles are
 // billing_serve, billing_keeper, billing_dispatch and billing_reconcile.
-import type { Queryable } from './connect.ts';
-import { type DaemonRole, daemonRoles } from './daemon-roles.ts';
+import type { DaemonRole } from './daemon-roles.ts';
 import {
   amounts,
   installationTerms,
+  invoiceSettlement,
+  invoiceTerms,
   notRefunded,
   offerTerms,
   planTerms,
@@ -18,7 +19,7 @@ import {
   workOfKeepers,
 } from './fixed-columns.ts';
 
-interface Rights {
+export interface Rights {
   select: readonly string[];
   insert: readonly string[];
   /** Tables into which the role may insert, each with the columns that must keep their defaults. */
@@ -60,6 +61,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'subscriptions',
       'subscription_work',
       'searched_wallets',
+      'invoices',
       'payments',
       'refunds',
       'transactions',
@@ -143,6 +145,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       apps: ['id', 'merchant_id'],
       app_logos: ['app_id'],
       plans: planTerms,
+      invoices: [...invoiceTerms, ...invoiceSettlement],
       payments: [...notRefunded, 'amount_refunded'],
       subscriptions: [
         ...subscriptionTerms,
@@ -174,6 +177,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'subscription_work',
       'searched_wallets',
       'transactions',
+      'invoices',
       'payment_attempts',
       'payments',
       'refunds',
@@ -204,6 +208,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'searched_wallets',
       'unregistered_subscriptions',
       'transactions',
+      'invoices',
       'payment_attempts',
       'payments',
       'refunds',
@@ -226,6 +231,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       subscriptions: subscriptionTerms,
       subscription_work: ['subscription_id', 'app_id'],
       transactions: ['id', 'signature'],
+      invoices: invoiceTerms,
       payments: notRefunded,
       refunds: refundTerms,
       payment_attempts: ['id', 'subscription_id', 'subscription_pda', ...amounts],
@@ -317,6 +323,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'plans',
       'subscriptions',
       'subscription_work',
+      'invoices',
       'payments',
       'refunds',
       'sponsorships',
@@ -330,66 +337,3 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
     update: { last_reconciliation: ['single'], rate_leases: rateHolder },
   },
 };
-
-/**
- * Grants each existing daemon role exactly the rights above and revokes all others. Returns the
- * names of the roles.
- */
-export async function grantRights(sql: Queryable): Promise<string[]> {
-  const names = await roleNames(sql);
-  const found = await sql<{ name: string }[]>`
-    select rolname as name from pg_roles where rolname = any(${Object.values(names)})`;
-  const granted: string[] = [];
-  for (const daemon of daemonRoles) {
-    const role = names[daemon];
-    if (!found.some(({ name }) => name === role)) continue;
-    await sql.unsafe(await grants(sql, quoted(role), rights[daemon]));
-    granted.push(role);
-  }
-  return granted;
-}
-
-/** Returns one multi-statement string, which Postgres runs as one transaction. */
-async function grants(sql: Queryable, role: string, its: Rights): Promise<string> {
-  const byColumn = (right: 'insert' | 'update', tables: Rights['update']) =>
-    Object.entries(tables).map(async ([table, fixed]) => {
-      const [row] = await sql<{ columns: string }[]>`
-        select string_agg(quote_ident(attname), ', ') as columns from pg_attribute
-        where attrelid = ${table}::regclass and attnum > 0 and not attisdropped
-          and attname <> all(${[...fixed]})`;
-      return `grant ${right} (${row?.columns ?? ''}) on ${table} to ${role}`;
-    });
-  const columns = await Promise.all([
-    ...byColumn('insert', its.insertExcept ?? {}),
-    ...byColumn('update', its.update),
-  ]);
-  const all = (right: string, tables: readonly string[]) =>
-    tables.length === 0 ? '' : `grant ${right} on ${tables.join(', ')} to ${role}`;
-  return [
-    `revoke all on all tables in schema public from ${role}`,
-    `revoke all on all functions in schema public from ${role}`,
-    `grant usage on schema public to ${role}`,
-    all('select', its.select),
-    all('insert', its.insert),
-    all('delete', its.delete),
-    ...columns,
-    ...(its.execute ?? []).map((name) => `grant execute on function ${name} to ${role}`),
-  ].join(';\n');
-}
-
-export async function roleNames(sql: Queryable): Promise<Record<DaemonRole, string>> {
-  const [row] = await sql<
-    { owner: string }[]
-  >`select regexp_replace(current_user, '_owner$', '') as owner`;
-  const of = (daemon: DaemonRole) => `${row?.owner ?? ''}_${daemon}`;
-  return {
-    serve: of('serve'),
-    keeper: of('keeper'),
-    dispatch: of('dispatch'),
-    reconcile: of('reconcile'),
-  };
-}
-
-export function quoted(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
-}
