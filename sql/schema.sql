@@ -151,6 +151,50 @@ AS $function$
     || repeat('0', 16))::uuid
 $function$;
 
+CREATE OR REPLACE FUNCTION public.invoice_stands()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if (new.id, new.app_id, new.customer_id, new.offer_id, new.subscription_pda, new.reason,
+      new.plan_amount, new.usage_amount, new.items_amount, new.discount_amount,
+      new.adjustment_amount, new.tax_amount, new.discount_id, new.total, new.credit_applied,
+      new.amount_due, new.due_at, new.drawn_up_at, new.created_at)
+    is distinct from
+    (old.id, old.app_id, old.customer_id, old.offer_id, old.subscription_pda, old.reason,
+      old.plan_amount, old.usage_amount, old.items_amount, old.discount_amount,
+      old.adjustment_amount, old.tax_amount, old.discount_id, old.total, old.credit_applied,
+      old.amount_due, old.due_at, old.drawn_up_at, old.created_at)
+    or new.lines <> old.lines
+    or new.subscription_id is distinct from coalesce(old.subscription_id, new.subscription_id)
+  then
+    raise exception 'an invoice stands: its lines, sums and keys do not change'
+      using errcode = 'check_violation', constraint = 'invoice_stands';
+  end if;
+  if new.state <> old.state
+    and not (old.state = 'open' or (old.state = 'uncollectible' and new.state = 'paid'))
+  then
+    raise exception 'a closed invoice stays closed'
+      using errcode = 'check_violation', constraint = 'closed_invoice_stays';
+  end if;
+  if new.state = old.state and old.state <> 'open' and
+    (new.period_start, new.period_end, new.covers_from, new.covers_to, new.closed_at)
+    is distinct from
+    (old.period_start, old.period_end, old.covers_from, old.covers_to, old.closed_at)
+  then
+    raise exception 'the time of a closed invoice does not change'
+      using errcode = 'check_violation', constraint = 'closed_invoice_stays';
+  end if;
+  if new.state = 'paid' and old.state <> 'paid'
+    and not has_table_privilege('payments', 'insert')
+  then
+    raise exception 'only a keeper closes an invoice as paid'
+      using errcode = 'insufficient_privilege';
+  end if;
+  return new;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION public.keep_key_revoked()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -159,6 +203,25 @@ begin
   raise exception 'a revoked API key stays revoked'
     using errcode = 'check_violation', table = 'api_keys', column = 'revoked_at';
 end
+$function$;
+
+CREATE OR REPLACE FUNCTION public.lines_add_up(lines jsonb, plan bigint, usage bigint, items bigint, discount bigint, adjustment bigint, tax bigint)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+  select coalesce(bool_and(amount is not null and kind in ('plan', 'quantity', 'proration', 'usage',
+      'item', 'discount', 'adjustment', 'tax')), false)
+    and coalesce(sum(amount) filter (where kind in ('plan', 'quantity', 'proration')), 0) = plan
+    and coalesce(sum(amount) filter (where kind = 'usage'), 0) = usage
+    and coalesce(sum(amount) filter (where kind = 'item'), 0) = items
+    and coalesce(sum(amount) filter (where kind = 'discount'), 0) = discount
+    and coalesce(sum(amount) filter (where kind = 'adjustment'), 0) = adjustment
+    and coalesce(sum(amount) filter (where kind = 'tax'), 0) = tax
+  from (
+    select kind, case when amount ~ '^-?[0-9]{1,19}$' then amount::numeric end as amount
+    from jsonb_to_recordset(lines) as line (kind text, amount text)
+  ) as line
 $function$;
 
 CREATE OR REPLACE FUNCTION public.made_at(id uuid)
@@ -714,6 +777,84 @@ comment on column installation.timeline is 'timeline of the write-ahead log when
 comment on column installation.collects_after_height is 'finalized block height after which a transaction whose commit was lost can no longer land; null unless keepers wait for it';
 comment on column installation.reads_from_slot is 'slot of that height: accounts are not read from an older state';
 comment on column installation.history_accepted_until is 'chain time: payments on chain up to it that the database lacks hold collection no more';
+
+create table invoices (
+  id uuid not null default uuid_v7(),
+  app_id uuid not null,
+  customer_id uuid not null,
+  subscription_id uuid,
+  offer_id uuid,
+  subscription_pda text not null,
+  reason text not null default 'period'::text,
+  period_start timestamp with time zone,
+  period_end timestamp with time zone,
+  covers_from timestamp with time zone,
+  covers_to timestamp with time zone,
+  lines jsonb not null,
+  plan_amount bigint not null default 0,
+  usage_amount bigint not null default 0,
+  items_amount bigint not null default 0,
+  discount_amount bigint not null default 0,
+  adjustment_amount bigint not null default 0,
+  tax_amount bigint not null default 0,
+  discount_id uuid,
+  total bigint not null,
+  credit_applied bigint not null default 0,
+  amount_due bigint not null,
+  state text not null default 'open'::text,
+  void_reason text,
+  due_at timestamp with time zone not null,
+  failed_tries integer not null default 0,
+  next_try_at timestamp with time zone,
+  drawn_up_at timestamp with time zone not null,
+  closed_at timestamp with time zone,
+  troubled_at timestamp with time zone,
+  unpaid_at timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  constraint closed_has_time CHECK (((state = 'open'::text) = (closed_at IS NULL))),
+  constraint cover_is_whole CHECK (((num_nulls(covers_from, covers_to) = ANY (ARRAY[0, 2])) AND (covers_to > covers_from))),
+  constraint credit_and_pull_pay_it CHECK ((amount_due = (total - credit_applied))),
+  constraint foreign_invoice_has_no_cover CHECK (((reason <> 'foreign'::text) OR (covers_from IS NULL))),
+  constraint invoice_of_subscription_or_offer CHECK (((subscription_id IS NOT NULL) OR (offer_id IS NOT NULL))),
+  constraint invoices_amount_due_check CHECK ((amount_due >= 0)),
+  constraint invoices_credit_applied_check CHECK ((credit_applied >= 0)),
+  constraint invoices_discount_amount_check CHECK ((discount_amount <= 0)),
+  constraint invoices_failed_tries_check CHECK ((failed_tries >= 0)),
+  constraint invoices_reason_check CHECK ((reason = ANY (ARRAY['period'::text, 'items'::text, 'threshold'::text, 'final'::text, 'foreign'::text]))),
+  constraint invoices_state_check CHECK ((state = ANY (ARRAY['open'::text, 'paid'::text, 'void'::text, 'uncollectible'::text]))),
+  constraint invoices_total_check CHECK ((total >= 0)),
+  constraint invoices_void_reason_check CHECK ((void_reason = ANY (ARRAY['forgiven'::text, 'replaced'::text, 'ended'::text, 'offer'::text]))),
+  constraint lines_add_up CHECK ((lines_add_up(lines, plan_amount, usage_amount, items_amount, discount_amount, adjustment_amount, tax_amount) AND (total = (((((plan_amount + usage_amount) + items_amount) + discount_amount) + adjustment_amount) + tax_amount)))),
+  constraint period_invoice_has_cover CHECK (((reason <> 'period'::text) OR (subscription_id IS NULL) OR (num_nulls(period_start, covers_from) = 0))),
+  constraint period_is_whole CHECK (((num_nulls(period_start, period_end) = ANY (ARRAY[0, 2])) AND (period_end > period_start))),
+  constraint unpaid_has_time CHECK (((unpaid_at IS NULL) OR (troubled_at IS NOT NULL))),
+  constraint void_has_reason CHECK (((state = 'void'::text) = (void_reason IS NOT NULL))),
+  constraint invoices_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  constraint invoices_customer_id_fkey FOREIGN KEY (customer_id) REFERENCES customers(id),
+  constraint invoices_offer_id_fkey FOREIGN KEY (offer_id) REFERENCES sponsorships(offer_id),
+  constraint invoices_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
+  constraint invoices_pkey PRIMARY KEY (id),
+  constraint invoices_offer_id_key UNIQUE (offer_id)
+) with (fillfactor=80, autovacuum_vacuum_scale_factor=0.02);
+comment on table invoices is 'what is owed, drawn up once: lines and sums never change; payments pay invoices';
+comment on column invoices.offer_id is 'the sponsored sign-up whose transaction pays it; it has a subscription once that is settled';
+comment on column invoices.reason is 'period: of a period; items, threshold: in between; final: what was used, after the last period; foreign: a pull by another puller in a paid period';
+comment on column invoices.period_start is 'the period on chain out of which it is collected';
+comment on column invoices.covers_from is 'the time that it pays for; null without cover';
+comment on column invoices.lines is 'array of {kind, description, quantity, unitAmount, amount, from, to, source}; amounts are strings of base units';
+comment on column invoices.amount_due is 'what is pulled, always: total less the credit';
+comment on column invoices.void_reason is 'forgiven by the merchant; replaced by another invoice; ended with the subscription; its offer never landed';
+comment on column invoices.due_at is 'chain time: the start of its cover, or of the item, threshold or end';
+comment on column invoices.drawn_up_at is 'chain time';
+comment on column invoices.closed_at is 'chain time at which it was paid, voided or given up';
+comment on column invoices.troubled_at is 'database time of its first failure, or of its closing as void or uncollectible if that was first; a paid renewal has none';
+comment on column invoices.unpaid_at is 'database time of its closing as void or uncollectible';
+CREATE INDEX invoices_beside_periods ON public.invoices USING btree (subscription_pda, period_start) WHERE (reason <> 'period'::text);
+CREATE INDEX invoices_by_app ON public.invoices USING btree (app_id, drawn_up_at, id);
+CREATE INDEX invoices_troubled ON public.invoices USING btree (app_id, troubled_at, id) WHERE (troubled_at IS NOT NULL);
+CREATE INDEX invoices_unpaid ON public.invoices USING btree (app_id, unpaid_at, id) WHERE (unpaid_at IS NOT NULL);
+CREATE UNIQUE INDEX one_invoice_per_cover ON public.invoices USING btree (subscription_pda, period_start, covers_from) WHERE ((reason = 'period'::text) AND ((void_reason IS NULL) OR (void_reason = ANY (ARRAY['forgiven'::text, 'ended'::text]))));
+CREATE TRIGGER invoice_stands BEFORE UPDATE ON public.invoices FOR EACH ROW EXECUTE FUNCTION invoice_stands();
 
 create table last_reconciliation (
   single boolean not null default true,
