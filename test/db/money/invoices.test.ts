@@ -74,7 +74,7 @@ void t.test(
         { ...sums, ...paid, usageAmount: 30_001n, total: 13_510_001n, amountDue: 10_000_001n },
         lines,
       ],
-      X, lines],
+      ['the total', { ...sums, total: 13_510_001n, amountDue: 13_510_001n }, lines],
       [
         'an unknown kind',
         { planAmount: 0n, total: 0n, amountDue: 0n },
