@@ -6,7 +6,8 @@ import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import { startApiStage } from '../fixtures/api-stage.ts';
 
 const WEEK = 168;
-const AMOUNT = 7_000_000n;
+/** Not whole cents, so that the rest of two minutes costs something. */
+const AMOUNT = 7_000_001n;
 /** Seconds between the change back and the end of the old period. */
 const REST = 120;
 

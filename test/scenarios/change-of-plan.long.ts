@@ -10,7 +10,8 @@ import type { Plan, Subscription } from '../fixtures/billing.ts';
 const HOURS = 720;
 const DAY = 24;
 const LENGTH = BigInt(HOURS) * 3600n;
-const [SMALL, LARGE] = [10_000_000n, 25_000_000n];
+// Not whole cents, so that each second shows.
+const [SMALL, LARGE] = [10_000_001n, 25_000_001n];
 
 interface Shown {
   transaction: string;

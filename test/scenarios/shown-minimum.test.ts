@@ -8,7 +8,8 @@ const MINIMUM = 100_000n;
 
 async function scene(t: Test) {
   const stage = await startApiStage(t, {}, { planMinimumAmount: MINIMUM });
-  const terms = { amount: 100_000_000n, periodHours: 720 };
+  // Not whole cents, so that a credit of all but a few seconds leaves something to pay.
+  const terms = { amount: 100_000_001n, periodHours: 720 };
   const plan = await stage.plan(terms);
   const other = await stage.plan({ ...terms, merchant: plan.merchant });
   await stage.sql`update plans set app_id = ${plan.appId} where id = ${other.id}`;

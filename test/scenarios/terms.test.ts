@@ -38,7 +38,8 @@ void t.test(
     await stage.until('the first payment lands', async () => {
       return (await succeeded(stage, subscription)).length === 1;
     });
-    const first = (5_000_000n * 552n) / 720n;
+    // 552 of 720 hours, in whole cents.
+    const first = 3_830_000n;
     const [payment] = await succeeded(stage, subscription);
     t.equal(payment!.amountGross, first);
     t.equal(payment!.platformFee, first / 100n);

@@ -74,7 +74,8 @@ void t.test(
     let asked = 0;
     const counting = new Proxy(sql, {
       apply(target, self, given: [TemplateStringsArray, ...unknown[]]) {
-        asked += 1;
+        // Not the rows that are part of the statement.
+        if (given[0].join('').includes('rate_budgets')) asked += 1;
         return Reflect.apply(target, self, given) as unknown;
       },
     });

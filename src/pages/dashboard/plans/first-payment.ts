@@ -1,9 +1,12 @@
 // Computes the first payment of a plan that does not exist yet, for the preview of its page.
 
 const HOUR_SECONDS = 3600;
+/** Base units of a cent. */
+const CENT = 10_000n;
 
 /**
- * Returns the first payment in base units, rounded down. If the trial ends in the middle of a
+ * Returns the first payment in base units, rounded down: to whole cents if the amount is whole
+ * cents. If the trial ends in the middle of a
  * period, only the rest of this period is charged. If the plan ends before the period ends, only
  * the time until the plan's end is charged (src/domain/invoices/draw-up.ts).
  */
@@ -30,5 +33,7 @@ export function firstPayment(
       ? periodEnd
       : Math.max(from, Math.floor((Date.parse(endsAt) - now.getTime()) / 1000));
   const charged = Math.min(periodEnd, planEnd) - from;
-  return (BigInt(amount) * BigInt(charged)) / BigInt(period);
+  const whole = BigInt(amount);
+  const part = (whole * BigInt(charged)) / BigInt(period);
+  return whole % CENT === 0n ? part - (part % CENT) : part;
 }

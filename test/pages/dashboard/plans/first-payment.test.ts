@@ -33,7 +33,9 @@ void t.test(
       const due = totalOf(terms, { start, end: start + 730n * 3600n });
       t.equal(firstPayment({ ...plan, trialHours }, now), due, `${trialHours} hours`);
     }
-    t.equal(firstPayment({ ...plan, trialHours: 168 }, now), 3_849_315n, '3.85 USDC');
+    t.equal(firstPayment({ ...plan, trialHours: 168 }, now), 3_840_000n, '3.84 USDC');
+    const odd = { ...plan, amount: '5000001', trialHours: 168 };
+    t.equal(firstPayment(odd, now), 3_849_315n, 'not whole cents');
     t.end();
   },
 );
