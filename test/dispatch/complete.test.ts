@@ -75,10 +75,11 @@ void t.test(
   async (t) => {
     const { sql, outcomes, completer, seen, left } = await completing(t, 10);
     let statements = 0;
-    // The first statement is written, and its answer never comes.
+    // The first statement is written, and its answer never comes. Its rows are a part of it.
     const dropping = new Proxy(sql, {
-      apply(target, self, args) {
+      apply(target, self, args: [TemplateStringsArray, ...unknown[]]) {
         const made = Reflect.apply(target, self, args) as Promise<unknown>;
+        if (!args[0].join('').includes('with outcome')) return made;
         statements += 1;
         return statements === 1
           ? made.then(() => Promise.reject(new Error('CONNECTION_CLOSED')))
