@@ -31,6 +31,7 @@ import { LEASE_SECONDS, writeAssessments } from '../collecting/settlement.ts';
 import { applyEnd, type SubscriptionUpdate, updateOf } from '../collecting/transitions.ts';
 import type { RegistrationToStore } from '../registration/claiming.ts';
 import { keptIds } from '../registration/kept-ids.ts';
+import { termsOfSession } from '../registration/own-terms.ts';
 import { storeRegistration } from '../registration/registration.ts';
 
 /** A landed sponsored sign-up. */
@@ -119,17 +120,7 @@ export async function registrationOf(
     initId,
     periodStart: timeOf(periodStart),
     hasLanded: true,
-    ...(session !== undefined && {
-      checkoutSessionId: session.id,
-      externalId: session.externalId,
-      metadata: JSON.parse(session.metadata) as Record<string, string>,
-      ownIdsFrom:
-        session.externalId === null && session.metadata === '{}' ? null : ('checkout' as const),
-      allowSecond: session.allowSecond,
-      discountPercent: session.discountPercent,
-      discountAmount: session.discountAmount,
-      discountPeriods: session.discountPeriods,
-    }),
+    ...(session !== undefined && termsOfSession(session)),
   };
   const { replaces, creditAt } = signUp;
   if (replaces === null || creditAt === null) return registration;
