@@ -1,22 +1,16 @@
 import { Type } from '@sinclair/typebox';
 import pRetry from 'p-retry';
-import { recordRelayed, reserveOffer } from '../../db/offers/offers.ts';
+import { recordRelayed } from '../../db/offers/offers.ts';
 import { readAskedAt } from '../../db/offers/open-offers.ts';
 import { findPlan } from '../../db/subscriptions/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
-import { checkGround, lockGround, readGround } from '../../domain/offers/ground.ts';
+import { takeSigned } from '../../domain/offers/hand-over.ts';
 import { refusePaidRefund } from '../../domain/offers/paid-refund.ts';
-import {
-  findSignedOffer,
-  hasLanded,
-  type SignedOffer,
-  type TakenOffer,
-} from '../../domain/offers/relay.ts';
+import { findSignedOffer, type SignedOffer } from '../../domain/offers/relay.ts';
 import { otherMayLand, readTakeable } from '../../domain/offers/relayed-before.ts';
 import { relayOnce } from '../../domain/offers/relayed-once.ts';
 import { observePlan } from '../../domain/plans/plans.ts';
-import { takeOffer } from '../../domain/registration/one-per-customer.ts';
 import { UnlistedLanding } from '../../domain/registration/registration-terms.ts';
 import { checkRegistration, storeRegistration } from '../../domain/registration/registration.ts';
 import { ServiceError } from '../../errors.ts';
@@ -116,38 +110,6 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
   );
 }
 
-const relayedOf = ({ signature, lifetime }: TakenOffer) => ({ signature, ...lifetime });
-
-/**
- * Stores that the relay accepts the signed transaction, before the first send, and returns it.
- * Throws what a new request for its offer would throw (ground.ts). Throws CONFLICT while another
- * transaction of the offer may land. A transaction that has already landed is neither refused nor
- * stored as accepted now.
- */
-async function takeSigned(deps: ApiDeps, signed: SignedOffer): Promise<TakenOffer> {
-  const { sql, chain } = deps;
-  const { offer } = signed;
-  try {
-    const { taken, dead } = await readTakeable(sql, chain, signed);
-    const facts = await readGround(deps, offer);
-    await takeOffer(deps, offer, async (tx, blockHeight) => {
-      await lockGround(tx, offer);
-      if (blockHeight !== undefined)
-        await reserveOffer(tx, offer.id, taken.lifetime.lastValidBlockHeight);
-      const recorded = await recordRelayed(tx, offer, relayedOf(taken), dead);
-      if (recorded === 'other') throw otherMayLand();
-      if (recorded === 'new') await checkGround(tx, offer, facts);
-    });
-    return taken;
-  } catch (error) {
-    if (!(error instanceof ServiceError) || error.code !== 'CONFLICT') throw error;
-    if (!(await hasLanded(chain, signed))) throw error;
-    const { lastValidBlockHeight, blockhashSlot: slot } = offer;
-    const { blockhash, ...landed } = signed;
-    return { ...landed, lifetime: { blockhash, lastValidBlockHeight, slot } };
-  }
-}
-
 /**
  * Registers the relay route for merchants. The route sends a transaction that the wallet signed,
  * and activates the plan that the transaction published.
@@ -174,7 +136,8 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
       const signed = await findSignedOffer(sql, wallet, request.body);
       const { taken, dead } = await readTakeable(sql, chain, signed);
       if (signed.offer.purpose === 'refund') await refusePaidRefund(sql, chain, signed);
-      const take = () => recordRelayed(sql, signed.offer, relayedOf(taken), dead);
+      const relayed = { signature: signed.signature, ...taken.lifetime };
+      const take = () => recordRelayed(sql, signed.offer, relayed, dead);
       // A refund whose simulation failed costs its wallet nothing, so it stays open.
       const result = await relay(taken, async () => {
         if ((await take()) === 'other') throw otherMayLand();
