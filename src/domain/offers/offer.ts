@@ -41,7 +41,6 @@ export interface OfferRequest {
   readonly purpose: SponsoredPurpose;
   readonly wallet: string;
   readonly plan: PlanRow | null;
-  readonly subscriptionPda: string | null;
   readonly withdraws?: boolean;
   readonly session?: CheckoutSessionRow | undefined;
   /** The client's network address (http/door/addresses.ts). */
@@ -66,6 +65,8 @@ export interface SponsoredChangeRequest extends ChangeRequest {
 export interface SponsoredOfferMade {
   readonly transaction: string;
   readonly offerId: string;
+  /** The address of the wallet's subscription to the plan. Null without a plan. */
+  readonly subscriptionPda: string | null;
   readonly minContextSlot: number;
   /** Secret that replaces the sign-in of the wallet. Null for a signed-in wallet. */
   readonly secret: string | null;
@@ -93,8 +94,7 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
   const { sql, chain, network, sponsoring } = parts;
   if (sponsoring === undefined) return { refusal: 'off' };
   const { limits } = sponsoring;
-  const { purpose, wallet, plan, subscriptionPda, session, address } = request;
-  const { change, page } = request;
+  const { purpose, wallet, plan, session, address, change, page } = request;
   const isChange = (session?.replaces ?? null) !== null || change !== undefined;
   if (isChange && (change === undefined || page !== undefined))
     return { refusal: 'change_of_plan' };
@@ -120,6 +120,7 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
   };
   const built = buildSponsored(names, sponsoredRequest, view);
   if ('refusal' in built) return built;
+  const { subscriptionPda } = view;
   const merchantId = merchant?.merchantId ?? null;
   const of = {
     ...{ merchantId, wallet, address, sponsor, purpose, subscriptionPda },
@@ -135,7 +136,8 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
   const over = overBudget(limits, usage, { purpose, cost, balance, floor: floorOf(limits, week) });
   if (over !== undefined) return { refusal: over };
   const replaces = foreignApproval(view.subscriberTokens, view.authorityAddress);
-  return store(parts, { ...request, withdraws }, { sponsor, replaces, creditAt }, built);
+  const about = { sponsor, subscriptionPda, replaces, creditAt };
+  return store(parts, { ...request, withdraws }, about, built);
 }
 
 /**
@@ -175,11 +177,13 @@ async function rentOf(
 async function store(
   { sql, chain }: SponsorParts,
   request: OfferRequest & { withdraws: boolean },
-  about: Pick<SponsoredOfferMade, 'replaces' | 'creditAt'> & { sponsor: string },
+  about: Pick<SponsoredOfferMade, 'subscriptionPda' | 'replaces' | 'creditAt'> & {
+    sponsor: string;
+  },
   { instructions, changesPlan }: BuiltSponsored,
 ): Promise<Outcome> {
-  const { purpose, wallet, plan, subscriptionPda, session, address, page, withdraws } = request;
-  const { sponsor, replaces, creditAt } = about;
+  const { purpose, wallet, plan, session, address, page, withdraws } = request;
+  const { sponsor, subscriptionPda, replaces, creditAt } = about;
   const { leavesRoom, sponsoredMessage, unsignedSponsored } =
     await import('../../chain/transactions/sponsored.ts');
   const [recent, id] = await Promise.all([readBlockhash(chain), newId(sql)]);
@@ -224,5 +228,6 @@ async function store(
   });
   const transaction = unsignedSponsored(message);
   const minContextSlot = Number(slot);
-  return { offer: { transaction, offerId: id, minContextSlot, secret, replaces, creditAt } };
+  const made = { subscriptionPda, replaces, creditAt };
+  return { offer: { transaction, offerId: id, minContextSlot, secret, ...made } };
 }
