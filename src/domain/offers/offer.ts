@@ -19,9 +19,7 @@ import {
 } from '../chain-reads.ts';
 import { type ChangeRequest, replacedOf } from '../change/change.ts';
 import { pullerAmong } from '../collecting/obstacles.ts';
-import { NO_DISCOUNT } from '../invoices/terms.ts';
 import { pullersOf } from '../plans/plans.ts';
-import { offeredTrial } from '../registration/first-payment.ts';
 import { readReservations, refuseTaken } from '../registration/one-per-customer.ts';
 import { type ForeignApproval, foreignApproval } from '../standing/standing.ts';
 import type { BuiltSponsored, SponsorNetwork } from './build.ts';
@@ -108,14 +106,11 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
   const changed =
     change && creditAt && (await sponsoredChangeOf(sql, change, { ...change, creditAt }));
   if (changed && 'refusal' in changed) return changed;
-  const discount = session ?? NO_DISCOUNT;
   const feeBps = merchant?.feeBps ?? sponsoring.feeBps;
   const { withdraws = false } = request;
   const { minimumAmount } = limits;
-  const trialHours = plan === null ? null : offeredTrial(plan, session);
-  const terms = { discount, trialHours, feeBps, minimumAmount };
   const sponsoredRequest = {
-    ...{ purpose, wallet, sponsor, plan, withdraws, ...terms },
+    ...{ purpose, wallet, sponsor, plan, withdraws, session, feeBps, minimumAmount },
     ...(changed && { change: changed }),
   };
   const built = buildSponsored(names, sponsoredRequest, view);
