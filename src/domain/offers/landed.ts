@@ -44,7 +44,6 @@ export type SignUp = Pick<
   | 'checkoutSessionId'
   | 'replaces'
   | 'creditAt'
-  | 'signature'
   | 'createdAt'
 >;
 

@@ -70,5 +70,5 @@ async function readGone(
     isSameAccount(opened.account, subscription, periodSeconds(subscription.periodHours))
   )
     return undefined;
-  return { ...opened, signUp: { ...signUp, signature }, plan, replaced, view, isGone: true };
+  return { ...opened, signUp, plan, replaced, view, isGone: true };
 }
