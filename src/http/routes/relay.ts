@@ -1,19 +1,14 @@
 import { Type } from '@sinclair/typebox';
-import pRetry from 'p-retry';
 import { recordRelayed } from '../../db/offers/offers.ts';
-import { readAskedAt } from '../../db/offers/open-offers.ts';
 import { findPlan } from '../../db/subscriptions/plans.ts';
-import { findLiveRegistration, findSubscription } from '../../db/subscriptions/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { takeSigned } from '../../domain/offers/hand-over.ts';
 import { refusePaidRefund } from '../../domain/offers/paid-refund.ts';
-import { findSignedOffer, type SignedOffer } from '../../domain/offers/relay.ts';
+import { findSignedOffer } from '../../domain/offers/relay.ts';
 import { otherMayLand, readTakeable } from '../../domain/offers/relayed-before.ts';
 import { relayOnce } from '../../domain/offers/relayed-once.ts';
+import { registerRelayed } from '../../domain/offers/relayed-registration.ts';
 import { observePlan } from '../../domain/plans/plans.ts';
-import { UnlistedLanding } from '../../domain/registration/registration-terms.ts';
-import { checkRegistration, storeRegistration } from '../../domain/registration/registration.ts';
-import { ServiceError } from '../../errors.ts';
 import { assertReachesPlan } from '../door/bound.ts';
 import { type Api, type ApiDeps, merchantOf, subscriberOf } from '../door/context.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
@@ -94,7 +89,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
         });
       const result = await relay(await takeSigned(deps, signed));
       const landed = result.status === 'confirmed';
-      const subscription = landed ? await subscriptionOf(deps, signed) : undefined;
+      const subscription = landed ? await registerRelayed(deps, signed) : undefined;
       if (landed) {
         wakeDispatchers(subscription?.appId);
         wakeKeepers();
@@ -154,48 +149,4 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
       });
     },
   );
-}
-
-/**
- * Returns the subscription that a confirmed transaction created or changed, or undefined if there
- * is none. Registers a created subscription first, unless an earlier registration of the account
- * has ended since the wallet asked for the transaction. If the account's history does not list the
- * transaction in time, leaves the registration to a keeper.
- */
-async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer, signature }: SignedOffer) {
-  const { purpose, planId, subscriptionPda, wallet } = offer;
-  if (subscriptionPda === null || planId === null) return undefined;
-  const found = async () => {
-    const id = await findLiveRegistration(sql, subscriptionPda);
-    return id === undefined ? undefined : findSubscription(sql, id);
-  };
-  if (purpose !== 'subscribe') return found();
-  const plan = await findPlan(sql, planId);
-  if (plan === undefined) return undefined;
-  try {
-    // Retries because another RPC endpoint may be some blocks behind the endpoint that confirmed
-    // the transaction.
-    const registration = await pRetry(
-      () =>
-        checkRegistration(sql, chain, network, {
-          appId: plan.appId,
-          planId,
-          subscriptionPda,
-          wallet,
-          relayed: { offerId: offer.id, signature },
-        }),
-      { retries: 4, minTimeout: 200, shouldRetry: ({ error }) => isAbsent(error) },
-    );
-    const askedAt = await readAskedAt(sql, offer.id);
-    const id = await sql.begin((tx) => storeRegistration(tx, { ...registration, askedAt }));
-    return await findSubscription(sql, id);
-  } catch (error) {
-    const isConflict = error instanceof ServiceError && error.code === 'CONFLICT';
-    if (isConflict || error instanceof UnlistedLanding) return found();
-    throw error;
-  }
-}
-
-function isAbsent(error: unknown): boolean {
-  return error instanceof ServiceError && error.code === 'NOT_FOUND';
 }
