@@ -232,6 +232,11 @@ export async function lockHandOvers(tx: Transaction, wallet: string): Promise<vo
   await tx`select pg_advisory_xact_lock(hashtextextended(${wallet}, 3))`;
 }
 
+/** SQL condition: the wallet has signed the sponsored offer `o`, and no keeper has decided yet. */
+export const isUndecided = (sql: Queryable) => sql`(
+  o.signed is not null and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute'
+  and not exists (select from sponsorships s where s.offer_id = o.id))`;
+
 /**
  * Lists the other signed offers that the wallet has handed over and about which no keeper has
  * decided.
@@ -243,9 +248,7 @@ export function listUndecided(
   return sql<MayLand[]>`
     select o.blockhash, o.last_valid_block_height, o.blockhash_slot as slot
     from offers o
-    where o.wallet = ${wallet} and o.id <> ${id} and o.signed is not null
-      and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute'
-      and not exists (select from sponsorships s where s.offer_id = o.id)`;
+    where o.wallet = ${wallet} and o.id <> ${id} and ${isUndecided(sql)}`;
 }
 
 /**

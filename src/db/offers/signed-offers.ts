@@ -2,7 +2,7 @@
 // sponsorship (sponsorships.ts).
 import { secondsSince } from '../postgres/clock.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
-import { DECISION_MINUTES, type SponsoredOffer, sponsoredColumns } from './offers.ts';
+import { DECISION_MINUTES, isUndecided, type SponsoredOffer, sponsoredColumns } from './offers.ts';
 
 export interface SignedSponsoredOffer extends SponsoredOffer {
   signed: Buffer;
@@ -74,10 +74,7 @@ export async function putOffOffer(sql: Queryable, id: string): Promise<void> {
 export async function readOldestOffer(sql: Queryable): Promise<number> {
   const [row] = await sql<{ seconds: number }[]>`
     select ${secondsSince(sql, sql`min(coalesce(o.look_at, o.signed_at))`)} as seconds
-    from offers o
-    where o.signed is not null and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute'
-      and coalesce(o.look_at <= now(), true)
-      and not exists (select from sponsorships s where s.offer_id = o.id)`;
+    from offers o where coalesce(o.look_at <= now(), true) and ${isUndecided(sql)}`;
   return row?.seconds ?? 0;
 }
 

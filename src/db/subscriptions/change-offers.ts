@@ -1,7 +1,7 @@
 // The offers of transactions that change the plan of a subscription. An account may have several
 // registrations, and an offered change of an earlier registration replaces the newest one. All
 // statements here therefore consider the changes of every registration of the account.
-import { DECISION_MINUTES, type MayLand, signedLifetime } from '../offers/offers.ts';
+import { isUndecided, type MayLand, signedLifetime } from '../offers/offers.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
 
@@ -77,10 +77,7 @@ export function listSignedChanges(sql: Queryable, id: string): Promise<SignedCha
       and r.replaces is not null
     union all
     select o.id, null, o.blockhash, o.last_valid_block_height, o.blockhash_slot
-    from offers o
-    where o.replaces = ${ids} and o.signed is not null
-      and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute'
-      and not exists (select from sponsorships d where d.offer_id = o.id)`;
+    from offers o where o.replaces = ${ids} and ${isUndecided(sql)}`;
 }
 
 /**

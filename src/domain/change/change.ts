@@ -19,7 +19,7 @@ import type { PlanView, Replaced } from '../actions/wallet-view.ts';
 import type { ChainReader, BillingAddresses } from '../chain-reads.ts';
 import { type Beginning, type PaymentRun, scheduleOf } from '../invoices/schedule.ts';
 import { NO_DISCOUNT } from '../invoices/terms.ts';
-import { type Opening, openingTransaction, readOpening } from '../registration/opening.ts';
+import { type Opening, readOpening } from '../registration/opening.ts';
 import { readTaken, readTakenOver, type TakenOver } from '../registration/plan-credit.ts';
 
 interface Parts {
@@ -132,9 +132,15 @@ export async function sessionChange(
   return { old, oldPlan, plan, when, session };
 }
 
+/** Reads how the wallet makes the change. Throws as checkChange() and readOpening() do. */
+export async function readChangeOpening(parts: Parts, request: ChangeRequest): Promise<Opening> {
+  checkChange(request);
+  return readOpening(parts, request.plan, request.old.subscriberWallet, replacedOf(request));
+}
+
 /**
  * Computes the costs of a change that lands at the chain time `timeFrom(now)`. Without `timeFrom`,
- * the change lands now. Throws PaymentUnderWay, and the errors of openingTransaction().
+ * the change lands now. Throws PaymentUnderWay, and as readChangeOpening() does.
  */
 export async function readChange(
   parts: Parts,
@@ -142,35 +148,9 @@ export async function readChange(
   minimum: bigint,
   timeFrom: (now: bigint) => Date = timeOf,
 ): Promise<ChangeAmounts> {
-  checkChange(request);
-  const { old, plan } = request;
-  const opening = await readOpening(parts, plan, old.subscriberWallet, replacedOf(request));
-  const at = timeFrom(opening.view.now);
-  return amountsAt(parts.sql, request, opening, { minimum, at });
+  const opening = await readChangeOpening(parts, request);
+  return amountsAt(parts.sql, request, opening, { minimum, at: timeFrom(opening.view.now) });
 }
-
-/** Builds the transaction of the change and computes its cost. Throws as readChange does. */
-export async function changeTransaction(
-  parts: Parts,
-  request: ChangeRequest,
-  minimum: bigint,
-): Promise<{ opening: Opening; amounts: ChangeAmounts }> {
-  checkChange(request);
-  const { old, plan } = request;
-  const wallet = old.subscriberWallet;
-  const opening = await openingTransaction(parts, plan, wallet, replacedOf(request));
-  const amounts = await amountsOf(parts.sql, request, opening, minimum);
-  return { opening, amounts };
-}
-
-/** Computes what the change costs if its transaction lands at `at`. */
-export const amountsAt = (
-  sql: Queryable,
-  request: ChangeRequest,
-  { view, subscriptionPda }: Pick<Opening, 'view' | 'subscriptionPda'>,
-  { minimum, at }: { minimum: bigint; at: Date },
-): Promise<ChangeAmounts> =>
-  amountsOf(sql, request, { subscriptionPda, view: { ...view, now: unixSeconds(at) } }, minimum);
 
 /** Addresses of the subscription that the change cancels and of its plan. */
 export const replacedOf = ({ old, oldPlan }: Pick<ChangeRequest, 'old' | 'oldPlan'>): Replaced => ({
@@ -178,14 +158,19 @@ export const replacedOf = ({ old, oldPlan }: Pick<ChangeRequest, 'old' | 'oldPla
   subscriptionPda: old.subscriptionPda,
 });
 
-async function amountsOf(
+/**
+ * Computes what the change costs if its transaction lands at `at`. Throws PaymentUnderWay. Throws
+ * CONFLICT if the replaced subscription has ended by then.
+ */
+export async function amountsAt(
   sql: Queryable,
   request: ChangeRequest,
-  { view, subscriptionPda }: Pick<Opening, 'view' | 'subscriptionPda'>,
-  minimum: bigint,
+  { subscriptionPda, ...opening }: Pick<Opening, 'view' | 'subscriptionPda'>,
+  { minimum, at: landsAt }: { minimum: bigint; at: Date },
 ): Promise<ChangeAmounts> {
   const { old, plan, when, session, discount: planned } = request;
-  const { now: at } = view;
+  const at = unixSeconds(landsAt);
+  const view = { ...opening.view, now: at };
   const taken = await readTakenOver(sql, { id: old.id, when, at });
   if (taken === undefined) throw new ServiceError('CONFLICT', 'The subscription has ended.');
   const { credit, startsAt, paidThrough } = await resumedTerms(sql, subscriptionPda, view, taken);

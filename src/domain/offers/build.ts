@@ -8,7 +8,6 @@ import { periodSeconds } from '../../chain/program/period.ts';
 import { transfersOf } from '../../chain/transactions/collection.ts';
 import { subscribeInstructions } from '../../chain/transactions/subscriptions.ts';
 import type { SponsoredPurpose } from '../../db/offers/offers.ts';
-import type { DiscountTerms } from '../../db/offers/terms.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { ServiceError } from '../../errors.ts';
 import {
@@ -22,9 +21,10 @@ import {
 import type { PlanView, WalletView } from '../actions/wallet-view.ts';
 import { feeReceiver, pullerAmong } from '../collecting/obstacles.ts';
 import { creditFor } from '../invoices/draw-up.ts';
-import { priceOf } from '../invoices/terms.ts';
+import { NO_DISCOUNT, priceOf } from '../invoices/terms.ts';
 import { split } from '../money.ts';
 import { blockOf, soldPlan } from '../plans/selling.ts';
+import { offeredTrial, type SessionTerms } from '../registration/first-payment.ts';
 import type { Refusal } from './limits.ts';
 import type { SponsoredChange } from './sponsored-change.ts';
 
@@ -50,10 +50,8 @@ export interface SponsoredRequest {
    * too.
    */
   readonly withdraws: boolean;
-  /** The discount of the checkout session. */
-  readonly discount: DiscountTerms;
-  /** The trial that the checkout session or the plan offers. */
-  readonly trialHours: number | null;
+  /** The checkout session, whose discount and trial apply. */
+  readonly session: SessionTerms | null | undefined;
   /** The merchant's platform fee in basis points. */
   readonly feeBps: number;
   readonly minimumAmount: bigint;
@@ -123,13 +121,13 @@ const refusalOf = (obstacle: Obstacle): Refusal =>
 type OfPlan = SponsoredRequest & { readonly plan: PlanRow };
 
 function subscribing(network: SponsorNetwork, request: OfPlan, read: WalletView): Outcome {
-  const { wallet, sponsor, plan, change } = request;
+  const { wallet, sponsor, plan, session, change } = request;
   const onChain = collectablePlan(network, request, read);
   if (onChain === undefined) return refused('not_collectable');
   const view = { ...read, plan: onChain };
   const { subscription: previous, subscriberTokens: tokens, now } = view;
   const { programId, mint } = network;
-  if (request.trialHours !== null && change === undefined) return refused('trial');
+  if (offeredTrial(plan, session) !== null && change === undefined) return refused('trial');
   const end = now + periodSeconds(onChain.periodHours);
   if (onChain.endTs !== 0n && onChain.endTs <= end) return refused('short_period');
   if (previous !== null && isRunning(previous, now)) return refused('running');
@@ -189,10 +187,10 @@ function collectablePlan(
 
 /** Returns the payment for the first period. Returns null if no part of it can be collected. */
 function paymentOf(
-  { plan, discount, feeBps, change }: OfPlan,
+  { plan, session, feeBps, change }: OfPlan,
   view: PlanView,
 ): (FirstPayment & { treasury: string }) | null {
-  const price = priceOf({ ...discount, amount: plan.amount });
+  const price = priceOf({ ...(session ?? NO_DISCOUNT), amount: plan.amount });
   const creditSpent =
     change === undefined ? 0n : creditFor(change.credit, price, change.leastPayment);
   const { gross, fee, net } = split(price - creditSpent, feeBps);

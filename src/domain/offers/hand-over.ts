@@ -1,10 +1,13 @@
-// Receives the sponsored transaction that a wallet signed. Checks that it is the offered
-// transaction, and stores it for a keeper. Only a keeper signs for the sponsor.
+// Receives the transaction that a wallet signed, and checks its offer again. A transaction for
+// which the wallet pays is stored as accepted by the relay. A sponsored one is compared with its
+// offer and stored for a keeper, because only a keeper signs for the sponsor.
 import { timingSafeEqual } from 'node:crypto';
 import {
   findSponsoredOffer,
   listUndecided,
   lockHandOvers,
+  recordRelayed,
+  reserveOffer,
   type SponsoredOffer,
   storeSigned,
 } from '../../db/offers/offers.ts';
@@ -13,10 +16,18 @@ import type { Sql } from '../../db/postgres/connect.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { isOpenToSuspended, refuseSuspended } from '../accounts/suspended.ts';
 import { type ChainSender, type BillingAddresses, readExpired } from '../chain-reads.ts';
-import { type OfferTaker, takeOffer } from '../registration/one-per-customer.ts';
+import { takeOffer } from '../registration/one-per-customer.ts';
 import { checkGround, lockGround, readGround } from './ground.ts';
 import { isLimit, type Refusal, refusals } from './limits.ts';
 import { hashSecret } from './offer.ts';
+import { hasLanded, type SignedOffer, type TakenOffer } from './relay.ts';
+import { otherMayLand, readTakeable } from './relayed-before.ts';
+
+interface Parts {
+  readonly sql: Sql;
+  readonly chain: ChainSender;
+  readonly network: BillingAddresses;
+}
 
 /**
  * The holder of an offer: a signed-in wallet, or a page with the offer's secret. `origins` are the
@@ -55,7 +66,7 @@ function isHeldBy({ wallet, secretHash, origin }: SponsoredOffer, holder: OfferH
  * can still land.
  */
 export async function handOver(
-  parts: { sql: Sql; chain: OfferTaker & ChainSender; network: BillingAddresses },
+  parts: Parts,
   offer: SponsoredOffer,
   transaction: string,
 ): Promise<boolean> {
@@ -104,6 +115,37 @@ const groundedOf = (offer: SponsoredOffer) => ({
   changeWhen: offer.replaces === null ? null : ('now' as const),
   offeredAt: offer.createdAt,
 });
+
+/**
+ * Stores that the relay accepts the signed transaction, before the first send, and returns it.
+ * Throws what a new request for its offer would throw (ground.ts). Throws CONFLICT while another
+ * transaction of the offer may land. A transaction that has already landed is neither refused nor
+ * stored as accepted now.
+ */
+export async function takeSigned(parts: Parts, signed: SignedOffer): Promise<TakenOffer> {
+  const { sql, chain } = parts;
+  const { offer, signature } = signed;
+  try {
+    const { taken, dead } = await readTakeable(sql, chain, signed);
+    const { lifetime } = taken;
+    const facts = await readGround(parts, offer);
+    await takeOffer(parts, offer, async (tx, blockHeight) => {
+      await lockGround(tx, offer);
+      if (blockHeight !== undefined)
+        await reserveOffer(tx, offer.id, lifetime.lastValidBlockHeight);
+      const recorded = await recordRelayed(tx, offer, { signature, ...lifetime }, dead);
+      if (recorded === 'other') throw otherMayLand();
+      if (recorded === 'new') await checkGround(tx, offer, facts);
+    });
+    return taken;
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== 'CONFLICT') throw error;
+    if (!(await hasLanded(chain, signed))) throw error;
+    const { lastValidBlockHeight, blockhashSlot: slot } = offer;
+    const { blockhash, ...landed } = signed;
+    return { ...landed, lifetime: { blockhash, lastValidBlockHeight, slot } };
+  }
+}
 
 /**
  * - `offered`: the wallet has not signed.

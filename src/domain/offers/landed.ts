@@ -1,6 +1,5 @@
-// Reads and registers a sponsored sign-up that has landed. keeper/sponsor/settle.ts stores a
-// sign-up whose account exists. If the wallet closed the account before a keeper settled the
-// sign-up, storeGone() registers the subscription as ended, with its payment.
+// Reads and registers a sponsored sign-up that has landed. If the wallet closed the account before
+// a keeper settled the sign-up, the subscription is registered as ended, with its payment.
 import { randomUUID } from 'node:crypto';
 import { clockIn, planIn, subscriptionIn } from '../../chain/program/accounts.ts';
 import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
@@ -10,6 +9,7 @@ import {
   ChainDataError,
   type PlanAccount,
 } from '../../chain/program/layouts.ts';
+import { pullPeriod } from '../../chain/program/period.ts';
 import type { ConfirmedTransaction } from '../../chain/rpc/responses.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
@@ -22,15 +22,17 @@ import type { ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { findLiveRegistration } from '../../db/subscriptions/subscriptions.ts';
 import { listReplaced } from '../../db/subscriptions/unregistered.ts';
-import { readSubscriptions } from '../../db/subscriptions/work.ts';
+import { type KeeperSubscription, readSubscriptions } from '../../db/subscriptions/work.ts';
 import { Books } from '../collecting/books.ts';
 import type { ChainView, Pull } from '../collecting/chain-view.ts';
+import { registeredAccount } from '../collecting/decide.ts';
 import { noteRead } from '../collecting/ending.ts';
-import { pullsIn, type PullParties, recordPull } from '../collecting/pulls.ts';
+import { nextAfter, pullsIn, type PullParties, recordPull } from '../collecting/pulls.ts';
 import { LEASE_SECONDS, writeAssessments } from '../collecting/settlement.ts';
 import { applyEnd, type SubscriptionUpdate, updateOf } from '../collecting/transitions.ts';
 import type { RegistrationToStore } from '../registration/claiming.ts';
 import { keptIds } from '../registration/kept-ids.ts';
+import { termsOfSession } from '../registration/own-terms.ts';
 import { storeRegistration } from '../registration/registration.ts';
 
 /** A landed sponsored sign-up. */
@@ -42,7 +44,6 @@ export type SignUp = Pick<
   | 'checkoutSessionId'
   | 'replaces'
   | 'creditAt'
-  | 'signature'
   | 'createdAt'
 >;
 
@@ -85,65 +86,6 @@ export async function readAccounts(
   };
 }
 
-/**
- * Returns the registration of a landed sign-up. Its terms are from the offer, its period and init
- * id from `account`.
- */
-export async function registrationOf(
-  sql: Queryable,
-  signUp: SignUp,
-  plan: PlanRow,
-  {
-    account: { initId, periodStart },
-    view: { slot, now },
-    pull,
-    replaced,
-  }: {
-    account: AccountIdentity;
-    view: Pick<ChainView, 'slot' | 'now'>;
-    pull: Pull;
-    replaced: ReplacedRow | undefined;
-  },
-): Promise<RegistrationToStore> {
-  const { checkoutSessionId: id } = signUp;
-  const session = id === null ? undefined : await findCheckoutSession(sql, id);
-  const registration: RegistrationToStore = {
-    appId: plan.appId,
-    planId: plan.id,
-    subscriptionPda: signUp.subscriptionPda ?? '',
-    subscriberWallet: signUp.wallet,
-    dueAt: timeOf(now),
-    trialFrom: null,
-    chargedFrom: null,
-    observedSlot: slot,
-    initId,
-    periodStart: timeOf(periodStart),
-    hasLanded: true,
-    ...(session !== undefined && {
-      checkoutSessionId: session.id,
-      externalId: session.externalId,
-      metadata: JSON.parse(session.metadata) as Record<string, string>,
-      ownIdsFrom:
-        session.externalId === null && session.metadata === '{}' ? null : ('checkout' as const),
-      allowSecond: session.allowSecond,
-      discountPercent: session.discountPercent,
-      discountAmount: session.discountAmount,
-      discountPeriods: session.discountPeriods,
-    }),
-  };
-  const { replaces, creditAt } = signUp;
-  if (replaces === null || creditAt === null) return registration;
-  // The payment was computed with the credit at `creditAt`. The credit is taken over as of
-  // `creditAt` or the start of the paid period, whichever is earlier, because at an earlier time
-  // the credit is never less. Refunds and other changes of plan cannot reduce it:
-  // `hasSponsoredChange` (db/subscriptions/plan-changes.ts) blocks them while the sponsorship is
-  // open.
-  const at = pull.periodStart < unixSeconds(creditAt) ? pull.periodStart : unixSeconds(creditAt);
-  const { offerId, createdAt: offeredAt } = signUp;
-  const change = { id: replaces, when: 'now', at, offeredAt, offerId } as const;
-  return { ...registration, ...keptIds(replaced, registration), change };
-}
-
 /** The account that a transaction opened, and its payment. */
 export interface Opened {
   readonly account: AccountIdentity;
@@ -175,48 +117,105 @@ export function openedBy(
   };
 }
 
-/** A landed sign-up whose account is gone. */
-export interface Gone {
-  readonly one: SignUp;
-  /** Made by registrationOf(). */
-  readonly registration: RegistrationToStore;
-  readonly pull: Pull;
-  /** The accounts now. If the wallet has opened another account at the address, it is ignored. */
+/** A landed sign-up, with its account and its payment. */
+export interface Landed extends Opened {
+  readonly signUp: SignUp;
+  readonly plan: PlanRow;
+  /** The subscription that a change of plan replaces. */
+  readonly replaced: ReplacedRow | undefined;
+  /** The accounts now. */
   readonly view: LandedView;
+  /** Whether the account is gone. If `view` has another account at the address, it is ignored. */
+  readonly isGone: boolean;
   /** How the payment attempt has ended, if it is still open. */
   readonly resolution?: Resolution;
 }
 
 /**
- * Registers a sign-up whose account is gone as an ended subscription, and records its payment.
- * Writes the events subscription_created, payment_success and cancel_finalized. A registration of a
- * later account at the address is unchanged. If this account is already registered, only returns
- * the id of its registration. The caller must hold the lock on the sponsorship.
+ * Registers a landed sign-up, and records its payment. Writes the events subscription_created and
+ * payment_success. If the account is gone, registers an ended subscription, with the event
+ * cancel_finalized; a registration of a later account at the address is unchanged. If this account
+ * is already registered, only returns the id of its registration. The caller must hold the lock on
+ * the sponsorship.
  */
-export async function storeGone(
+export async function storeLanded(
   tx: Transaction,
-  { one, registration, pull, view, resolution }: Gone,
+  landed: Landed,
 ): Promise<{ id: string; update: SubscriptionUpdate | undefined }> {
+  const { signUp, pull, view, resolution } = landed;
+  const registration = await registrationOf(tx, landed);
   const live = await findLiveRegistration(tx, registration.subscriptionPda);
-  const gone = { signedAt: one.createdAt };
-  const id = await storeRegistration(tx, { ...registration, gone });
-  if (one.replaces !== null && view.replacedRuns) await listReplaced(tx, one.replaces);
+  const id = await storeRegistration(tx, registration);
+  // The replaced subscription still runs on chain, because its wallet has resumed it. The change of
+  // plan is valid all the same, because the wallet has paid the price of a change. Nothing is
+  // collected for the replaced subscription. The merchant's list shows that it still runs.
+  if (signUp.replaces !== null && view.replacedRuns) await listReplaced(tx, signUp.replaces);
   if (live === id) return { id, update: undefined };
   const claimId = randomUUID();
   await claimOne(tx, { id, claimId }, LEASE_SECONDS);
   const [row] = await readSubscriptions(tx, [id]);
   if (row === undefined) throw new Error(`the subscription ${id} was not stored`);
   const update = updateOf(row);
-  const { now } = view;
-  recordPull(update, new Books().mark(row.subscriptionPda, pull), null);
-  // Another puller may have collected from the account before it was closed. A keeper reads the
-  // account's history once, because the subscription is due.
-  applyEnd(update, { now, endReason: null, accountClosed: true, dueAt: timeOf(now) });
-  update.state.periodAnchor = timeOf(pull.periodStart);
-  noteRead(update, view, null);
+  const known = new Books().mark(row.subscriptionPda, pull);
+  recordPull(update, known, landed.isGone ? null : nextOf(row, landed));
+  if (landed.isGone) applyGone(update, landed);
   const claim = { id, claimId, notices: row.notices };
   const assessment = { update, claim, row, ...(resolution !== undefined && { resolution }) };
-  const { written } = await writeAssessments(tx, [assessment], { chainNow: timeOf(now) });
+  const { written } = await writeAssessments(tx, [assessment], { chainNow: timeOf(view.now) });
   if (written.length !== 1) throw new Error(`the payment ${pull.signature} was not written`);
   return { id, update };
+}
+
+/** The due time of the payment after the first one. */
+function nextOf(row: KeeperSubscription, { pull, view }: Landed): Date | null {
+  const account = registeredAccount(row, view.subscription);
+  if (account === null) return timeOf(pull.periodEnd);
+  return nextAfter(pull.periodStart, account, pullPeriod(account, view.plan, view.now));
+}
+
+/** Ends the subscription, because its account is gone. */
+function applyGone(update: SubscriptionUpdate, { pull, view }: Landed): void {
+  const dueAt = timeOf(view.now);
+  // Another puller may have collected from the account before it was closed. A keeper reads the
+  // account's history once, because the subscription is due.
+  applyEnd(update, { now: view.now, endReason: null, accountClosed: true, dueAt });
+  update.state.periodAnchor = timeOf(pull.periodStart);
+  noteRead(update, view, null);
+}
+
+/**
+ * Returns the registration of a landed sign-up. Its terms are from the offer, its period and init
+ * id from `account`.
+ */
+async function registrationOf(
+  sql: Queryable,
+  { signUp, plan, account: { initId, periodStart }, view: { slot, now }, ...landed }: Landed,
+): Promise<RegistrationToStore> {
+  const { checkoutSessionId: id, replaces, creditAt, offerId, createdAt } = signUp;
+  const session = id === null ? undefined : await findCheckoutSession(sql, id);
+  const registration: RegistrationToStore = {
+    appId: plan.appId,
+    planId: plan.id,
+    subscriptionPda: signUp.subscriptionPda ?? '',
+    subscriberWallet: signUp.wallet,
+    dueAt: timeOf(now),
+    trialFrom: null,
+    chargedFrom: null,
+    observedSlot: slot,
+    initId,
+    periodStart: timeOf(periodStart),
+    hasLanded: true,
+    ...(landed.isGone && { gone: { signedAt: createdAt } }),
+    ...(session !== undefined && termsOfSession(session)),
+  };
+  if (replaces === null || creditAt === null) return registration;
+  // The payment was computed with the credit at `creditAt`. The credit is taken over as of
+  // `creditAt` or the start of the paid period, whichever is earlier, because at an earlier time
+  // the credit is never less. Refunds and other changes of plan cannot reduce it:
+  // `hasSponsoredChange` (db/subscriptions/plan-changes.ts) blocks them while the sponsorship is
+  // open.
+  const { pull, replaced } = landed;
+  const at = pull.periodStart < unixSeconds(creditAt) ? pull.periodStart : unixSeconds(creditAt);
+  const change = { id: replaces, when: 'now', at, offeredAt: createdAt, offerId } as const;
+  return { ...registration, ...keptIds(replaced, registration), change };
 }

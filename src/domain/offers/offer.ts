@@ -19,9 +19,7 @@ import {
 } from '../chain-reads.ts';
 import { type ChangeRequest, replacedOf } from '../change/change.ts';
 import { pullerAmong } from '../collecting/obstacles.ts';
-import { NO_DISCOUNT } from '../invoices/terms.ts';
 import { pullersOf } from '../plans/plans.ts';
-import { offeredTrial } from '../registration/first-payment.ts';
 import { readReservations, refuseTaken } from '../registration/one-per-customer.ts';
 import { type ForeignApproval, foreignApproval } from '../standing/standing.ts';
 import type { BuiltSponsored, SponsorNetwork } from './build.ts';
@@ -41,7 +39,6 @@ export interface OfferRequest {
   readonly purpose: SponsoredPurpose;
   readonly wallet: string;
   readonly plan: PlanRow | null;
-  readonly subscriptionPda: string | null;
   readonly withdraws?: boolean;
   readonly session?: CheckoutSessionRow | undefined;
   /** The client's network address (http/door/addresses.ts). */
@@ -66,6 +63,8 @@ export interface SponsoredChangeRequest extends ChangeRequest {
 export interface SponsoredOfferMade {
   readonly transaction: string;
   readonly offerId: string;
+  /** The address of the wallet's subscription to the plan. Null without a plan. */
+  readonly subscriptionPda: string | null;
   readonly minContextSlot: number;
   /** Secret that replaces the sign-in of the wallet. Null for a signed-in wallet. */
   readonly secret: string | null;
@@ -93,8 +92,7 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
   const { sql, chain, network, sponsoring } = parts;
   if (sponsoring === undefined) return { refusal: 'off' };
   const { limits } = sponsoring;
-  const { purpose, wallet, plan, subscriptionPda, session, address } = request;
-  const { change, page } = request;
+  const { purpose, wallet, plan, session, address, change, page } = request;
   const isChange = (session?.replaces ?? null) !== null || change !== undefined;
   if (isChange && (change === undefined || page !== undefined))
     return { refusal: 'change_of_plan' };
@@ -108,18 +106,16 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
   const changed =
     change && creditAt && (await sponsoredChangeOf(sql, change, { ...change, creditAt }));
   if (changed && 'refusal' in changed) return changed;
-  const discount = session ?? NO_DISCOUNT;
   const feeBps = merchant?.feeBps ?? sponsoring.feeBps;
   const { withdraws = false } = request;
   const { minimumAmount } = limits;
-  const trialHours = plan === null ? null : offeredTrial(plan, session);
-  const terms = { discount, trialHours, feeBps, minimumAmount };
   const sponsoredRequest = {
-    ...{ purpose, wallet, sponsor, plan, withdraws, ...terms },
+    ...{ purpose, wallet, sponsor, plan, withdraws, session, feeBps, minimumAmount },
     ...(changed && { change: changed }),
   };
   const built = buildSponsored(names, sponsoredRequest, view);
   if ('refusal' in built) return built;
+  const { subscriptionPda } = view;
   const merchantId = merchant?.merchantId ?? null;
   const of = {
     ...{ merchantId, wallet, address, sponsor, purpose, subscriptionPda },
@@ -135,7 +131,8 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
   const over = overBudget(limits, usage, { purpose, cost, balance, floor: floorOf(limits, week) });
   if (over !== undefined) return { refusal: over };
   const replaces = foreignApproval(view.subscriberTokens, view.authorityAddress);
-  return store(parts, { ...request, withdraws }, { sponsor, replaces, creditAt }, built);
+  const about = { sponsor, subscriptionPda, replaces, creditAt };
+  return store(parts, { ...request, withdraws }, about, built);
 }
 
 /**
@@ -175,11 +172,13 @@ async function rentOf(
 async function store(
   { sql, chain }: SponsorParts,
   request: OfferRequest & { withdraws: boolean },
-  about: Pick<SponsoredOfferMade, 'replaces' | 'creditAt'> & { sponsor: string },
+  about: Pick<SponsoredOfferMade, 'subscriptionPda' | 'replaces' | 'creditAt'> & {
+    sponsor: string;
+  },
   { instructions, changesPlan }: BuiltSponsored,
 ): Promise<Outcome> {
-  const { purpose, wallet, plan, subscriptionPda, session, address, page, withdraws } = request;
-  const { sponsor, replaces, creditAt } = about;
+  const { purpose, wallet, plan, session, address, page, withdraws } = request;
+  const { sponsor, subscriptionPda, replaces, creditAt } = about;
   const { leavesRoom, sponsoredMessage, unsignedSponsored } =
     await import('../../chain/transactions/sponsored.ts');
   const [recent, id] = await Promise.all([readBlockhash(chain), newId(sql)]);
@@ -224,5 +223,6 @@ async function store(
   });
   const transaction = unsignedSponsored(message);
   const minContextSlot = Number(slot);
-  return { offer: { transaction, offerId: id, minContextSlot, secret, replaces, creditAt } };
+  const made = { subscriptionPda, replaces, creditAt };
+  return { offer: { transaction, offerId: id, minContextSlot, secret, ...made } };
 }

@@ -114,9 +114,6 @@ export async function reserveCustomer(
   await refuseTaken(sql, session, reservations);
 }
 
-/** The chain's methods for takeOffer(). */
-export type OfferTaker = ExpiryReader & Pick<ChainSender, 'getBlockHeight'>;
-
 /**
  * Binds the offer's checkout session to the wallet and reserves the session's customer. `take`
  * stores in the same database transaction that the signed transaction may be sent. Its argument
@@ -126,7 +123,7 @@ export type OfferTaker = ExpiryReader & Pick<ChainSender, 'getBlockHeight'>;
  * has completed it.
  */
 export async function takeOffer<T>(
-  { sql, chain }: { sql: Sql; chain: OfferTaker },
+  { sql, chain }: { sql: Sql; chain: ChainSender },
   offer: { wallet: string; checkoutSessionId: string | null; subscriptionPda: string | null },
   take: (tx: Transaction, blockHeight: bigint | undefined) => Promise<T>,
 ): Promise<T> {

@@ -1,12 +1,9 @@
-// Builds the unsigned transaction with which a wallet subscribes. The transaction opens a new
-// subscription account, or resumes an existing account. An account can be resumed if it is
-// cancelled and has not expired, and if its registration has ended.
+// Decides whether a wallet can subscribe to a plan: by a transaction that opens a new subscription
+// account, or by one that resumes an existing account. An account can be resumed if it is cancelled
+// and has not expired, and if its registration has ended.
 import { subscriptionAddress } from '../../chain/program/addresses.ts';
-import type { Instruction } from '../../chain/program/instructions.ts';
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
-import { subscribeInstructions } from '../../chain/transactions/subscriptions.ts';
-import { walletTransaction } from '../../chain/transactions/wallet.ts';
 import { isSignupOpen } from '../../db/offers/sponsorships.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import {
@@ -15,26 +12,14 @@ import {
 } from '../../db/subscriptions/account-registrations.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { ServiceError } from '../../errors.ts';
-import {
-  cancelReplaced,
-  decideAction,
-  isRunning,
-  obstacleError,
-  subscribeState,
-} from '../actions/actions.ts';
+import { isRunning, obstacleError } from '../actions/actions.ts';
 import {
   type PlanView,
   readWalletView,
   type Replaced,
   type WalletView,
 } from '../actions/wallet-view.ts';
-import {
-  type ChainReader,
-  type BillingAddresses,
-  reaching,
-  readBlockhash,
-  type Unsigned,
-} from '../chain-reads.ts';
+import { type ChainReader, type BillingAddresses, reaching } from '../chain-reads.ts';
 import { pullersOf } from '../plans/plans.ts';
 import { blockedPlan, blockOf, soldPlan } from '../plans/selling.ts';
 import { isOfAccount } from './ended.ts';
@@ -46,74 +31,31 @@ interface Parts {
   network: BillingAddresses;
 }
 
-/**
- * The transaction that opens or resumes a subscription. `resumes` tells whether the transaction
- * resumes a cancelled account.
- */
-export interface Opening extends Unsigned {
-  subscriptionPda: string;
-  resumes: boolean;
-  /** Whether the transaction cancels the replaced subscription. */
-  cancels: boolean;
-  /** The block height when the transaction was built. */
-  blockHeight: bigint;
-  view: PlanView;
+/** How a wallet subscribes to a plan, and the accounts from which its transaction is built. */
+export interface Opening {
+  readonly wallet: string;
+  readonly plan: PlanRow;
+  /** The subscription that a change of plan replaces. */
+  readonly replaced: Replaced | undefined;
+  readonly subscriptionPda: string;
+  /** Whether subscribing resumes a cancelled account. */
+  readonly resumes: boolean;
+  readonly view: PlanView;
 }
 
 /**
- * Builds the transaction (base64) with which the wallet subscribes. The transaction also creates
- * missing accounts and a missing approval. If `replaced` is given, the transaction first cancels
- * the replaced subscription. Throws CONFLICT when (1) the plan takes no subscriptions, (2) the
- * wallet is frozen or already subscribed, (3) the merchant has ended the wallet's subscription, (4)
- * a sponsored sign-up of the account is not settled, because its terms would apply. Throws
- * INTERNAL_ERROR when the chain is unreachable.
- */
-export async function openingTransaction(
-  parts: Parts,
-  plan: PlanRow,
-  wallet: string,
-  replaced?: Replaced,
-): Promise<Opening> {
-  const { chain, network } = parts;
-  const { view, subscriptionPda, resumes } = await readOpening(parts, plan, wallet, replaced);
-  const { programId } = network;
-  const { blockhash, lastValidBlockHeight, blockHeight, slot } = await readBlockhash(chain);
-  const cancelInstructions = cancelReplaced(programId, { wallet, replaced }, view);
-  const openInstructions = openingInstructions(programId, { wallet, plan, resumes }, view);
-  const transaction = walletTransaction(
-    wallet,
-    [...cancelInstructions, ...openInstructions],
-    blockhash,
-  );
-  const unsigned = { transaction, blockhash, lastValidBlockHeight, slot };
-  const effects = { resumes, cancels: cancelInstructions.length > 0 };
-  return { ...unsigned, ...effects, subscriptionPda, blockHeight, view };
-}
-
-function openingInstructions(
-  programId: string,
-  { wallet, plan, resumes }: { wallet: string; plan: PlanRow; resumes: boolean },
-  view: PlanView,
-): readonly Instruction[] {
-  if (!resumes)
-    return subscribeInstructions(programId, { subscriber: wallet, state: subscribeState(view) })
-      .instructions;
-  const action = { purpose: 'resume', wallet, plan, withdraws: false } as const;
-  const decided = decideAction({ programId, mint: plan.mint }, action, view);
-  if ('obstacle' in decided) throw obstacleError(decided.obstacle);
-  return decided.instructions;
-}
-
-/**
- * Reads the wallet's accounts for a plan, and whether subscribing resumes an account. Throws as
- * openingTransaction does.
+ * Reads the wallet's accounts for a plan, and whether subscribing resumes an account. Throws
+ * CONFLICT when (1) the plan takes no subscriptions, (2) the wallet is frozen or already
+ * subscribed, (3) the merchant has ended the wallet's subscription, (4) a sponsored sign-up of the
+ * account is not settled, because its terms would apply. Throws INTERNAL_ERROR when the chain is
+ * unreachable.
  */
 export async function readOpening(
   { sql, chain, network }: Parts,
   plan: PlanRow,
   wallet: string,
   replaced?: Replaced,
-): Promise<{ view: PlanView; subscriptionPda: string; resumes: boolean }> {
+): Promise<Opening> {
   const names = { programId: network.programId, mint: plan.mint };
   const read = await reaching(readWalletView(chain, names, { wallet, plan, replaced }));
   const keepers = pullersOf(network);
@@ -136,19 +78,15 @@ export async function readOpening(
   const blocked = blockOf(plan, keepers, view);
   if (blocked !== null) throw blockedPlan(blocked);
   if (view.subscriberTokens?.state === 'frozen') throw obstacleError('frozen');
-  return { view, subscriptionPda, resumes };
+  return { wallet, plan, replaced, subscriptionPda, resumes, view };
 }
 
 /**
- * Builds the transaction that resumes the account of an ended registration. Throws as
- * openingTransaction does. Also throws CONFLICT when the account has ended.
+ * Reads how the wallet resumes the account of an ended registration. Throws as readOpening does.
+ * Also throws CONFLICT when the account has ended.
  */
-export async function reopeningTransaction(
-  parts: Parts,
-  plan: PlanRow,
-  wallet: string,
-): Promise<Opening> {
-  const opening = await openingTransaction(parts, plan, wallet);
+export async function readReopening(parts: Parts, plan: PlanRow, wallet: string): Promise<Opening> {
+  const opening = await readOpening(parts, plan, wallet);
   if (!opening.resumes)
     throw new ServiceError('CONFLICT', 'The subscription has ended on chain: subscribe again.');
   return opening;

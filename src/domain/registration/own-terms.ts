@@ -87,12 +87,20 @@ export async function takenTerms(
   const id = offer?.checkoutSessionId ?? named?.id;
   if (id === undefined) return ids;
   const session = named?.id === id ? named : await offeredCheckoutSession(sql, id, parties);
-  const { externalId, allowSecond } = session;
+  return termsOfSession(session, ids);
+}
+
+/** The terms of a checkout session. `ids` are taken if the session has no ids. */
+export function termsOfSession(
+  session: CheckoutSessionRow,
+  ids: Partial<RegistrationToStore> = {},
+): Partial<RegistrationToStore> {
+  const { id: checkoutSessionId, externalId, allowSecond } = session;
   const { discountPercent, discountAmount, discountPeriods } = session;
   const discount = { discountPercent, discountAmount, discountPeriods };
-  const terms = { checkoutSessionId: id, allowSecond, ...discount };
+  const terms = { checkoutSessionId, allowSecond, ...discount };
   if (externalId === null && session.metadata === '{}')
-    return { externalId: null, metadata: {}, ownIdsFrom: null, ...ids, ...terms };
+    return { externalId, metadata: {}, ownIdsFrom: null, ...ids, ...terms };
   const metadata = JSON.parse(session.metadata) as Record<string, string>;
   return { externalId, metadata, ownIdsFrom: 'checkout', ...terms };
 }

@@ -76,7 +76,6 @@ export function approvalRoutes(api: Api, deps: ApiDeps): void {
         purpose: 'revoke',
         wallet,
         plan: null,
-        subscriptionPda: null,
         withdraws: closesAuthority,
         address: addressSubject(request.ip),
       });

@@ -5,11 +5,10 @@ import { findPlan, listChangeablePlans } from '../../db/subscriptions/plans.ts';
 import { refuseSuspended } from '../../domain/accounts/suspended.ts';
 import {
   type ChangeRequest,
-  changeTransaction,
   readChange,
+  readChangeOpening,
   refuseOwnChange,
 } from '../../domain/change/change.ts';
-import { offerTransaction } from '../../domain/offers/relay.ts';
 import { observePlan } from '../../domain/plans/plans.ts';
 import { addressSubject } from '../door/addresses.ts';
 import { absent, type Api, type ApiDeps, idOf } from '../door/context.ts';
@@ -18,8 +17,7 @@ import { discountQuery, discountTermsOf } from '../shapes/discount.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
 import { Amount, Id, nullable, offerFields, PathId, Pda, Time } from '../shapes/fields.ts';
 import {
-  askChange,
-  paidByWallet,
+  offerChange,
   previewChange,
   previewsSponsored,
   shownAsOf,
@@ -156,27 +154,12 @@ function changeRoute(api: Api, deps: ApiDeps): void {
       const { when, sponsored: isAsked, asOf: shown } = request.body;
       const change = await changeOf(deps, request, { ...request.body, when });
       const { old, plan } = change;
-      const wallet = old.subscriberWallet;
-      await refuseSuspended(sql, { wallet, planId: plan.id });
-      const unsigned = await changeTransaction(deps, change, deps.planMinimumAmount);
-      const { opening, amounts } = unsigned;
-      const { subscriptionPda, resumes, cancels } = opening;
+      await refuseSuspended(sql, { wallet: old.subscriberWallet, planId: plan.id });
+      const opening = await readChangeOpening(deps, change);
+      const { subscriptionPda } = opening;
       const from = addressSubject(request.ip);
-      const { made, ...unsponsored } = await askChange(deps, isAsked, change, {
-        opening,
-        from,
-        shown,
-      });
-      if (made !== undefined) return ok({ ...made, subscriptionPda });
-      const target = { wallet, purpose: 'subscribe', planId: plan.id, subscriptionPda } as const;
-      const replacing = { resumes, cancels, replaces: old.id, changeWhen: when };
-      const offer = await offerTransaction(sql, opening, { ...target, ...replacing });
-      return ok({
-        ...offer,
-        ...paidByWallet(unsponsored),
-        subscriptionPda,
-        ...changeView(when, amounts),
-      });
+      const { offer, costs } = await offerChange(deps, isAsked, change, { opening, from, shown });
+      return ok({ ...offer, subscriptionPda, ...costs });
     },
   );
 }

@@ -1,25 +1,14 @@
 import { Type } from '@sinclair/typebox';
-import pRetry from 'p-retry';
-import { recordRelayed, reserveOffer } from '../../db/offers/offers.ts';
-import { readAskedAt } from '../../db/offers/open-offers.ts';
+import { recordRelayed } from '../../db/offers/offers.ts';
 import { findPlan } from '../../db/subscriptions/plans.ts';
-import { findLiveRegistration, findSubscription } from '../../db/subscriptions/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
-import { checkGround, lockGround, readGround } from '../../domain/offers/ground.ts';
+import { takeSigned } from '../../domain/offers/hand-over.ts';
 import { refusePaidRefund } from '../../domain/offers/paid-refund.ts';
-import {
-  findSignedOffer,
-  hasLanded,
-  type SignedOffer,
-  type TakenOffer,
-} from '../../domain/offers/relay.ts';
+import { findSignedOffer } from '../../domain/offers/relay.ts';
 import { otherMayLand, readTakeable } from '../../domain/offers/relayed-before.ts';
 import { relayOnce } from '../../domain/offers/relayed-once.ts';
+import { registerRelayed } from '../../domain/offers/relayed-registration.ts';
 import { observePlan } from '../../domain/plans/plans.ts';
-import { takeOffer } from '../../domain/registration/one-per-customer.ts';
-import { UnlistedLanding } from '../../domain/registration/registration-terms.ts';
-import { checkRegistration, storeRegistration } from '../../domain/registration/registration.ts';
-import { ServiceError } from '../../errors.ts';
 import { assertReachesPlan } from '../door/bound.ts';
 import { type Api, type ApiDeps, merchantOf, subscriberOf } from '../door/context.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
@@ -100,7 +89,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
         });
       const result = await relay(await takeSigned(deps, signed));
       const landed = result.status === 'confirmed';
-      const subscription = landed ? await subscriptionOf(deps, signed) : undefined;
+      const subscription = landed ? await registerRelayed(deps, signed) : undefined;
       if (landed) {
         wakeDispatchers(subscription?.appId);
         wakeKeepers();
@@ -114,38 +103,6 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
       });
     },
   );
-}
-
-const relayedOf = ({ signature, lifetime }: TakenOffer) => ({ signature, ...lifetime });
-
-/**
- * Stores that the relay accepts the signed transaction, before the first send, and returns it.
- * Throws what a new request for its offer would throw (ground.ts). Throws CONFLICT while another
- * transaction of the offer may land. A transaction that has already landed is neither refused nor
- * stored as accepted now.
- */
-async function takeSigned(deps: ApiDeps, signed: SignedOffer): Promise<TakenOffer> {
-  const { sql, chain } = deps;
-  const { offer } = signed;
-  try {
-    const { taken, dead } = await readTakeable(sql, chain, signed);
-    const facts = await readGround(deps, offer);
-    await takeOffer(deps, offer, async (tx, blockHeight) => {
-      await lockGround(tx, offer);
-      if (blockHeight !== undefined)
-        await reserveOffer(tx, offer.id, taken.lifetime.lastValidBlockHeight);
-      const recorded = await recordRelayed(tx, offer, relayedOf(taken), dead);
-      if (recorded === 'other') throw otherMayLand();
-      if (recorded === 'new') await checkGround(tx, offer, facts);
-    });
-    return taken;
-  } catch (error) {
-    if (!(error instanceof ServiceError) || error.code !== 'CONFLICT') throw error;
-    if (!(await hasLanded(chain, signed))) throw error;
-    const { lastValidBlockHeight, blockhashSlot: slot } = offer;
-    const { blockhash, ...landed } = signed;
-    return { ...landed, lifetime: { blockhash, lastValidBlockHeight, slot } };
-  }
 }
 
 /**
@@ -174,7 +131,8 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
       const signed = await findSignedOffer(sql, wallet, request.body);
       const { taken, dead } = await readTakeable(sql, chain, signed);
       if (signed.offer.purpose === 'refund') await refusePaidRefund(sql, chain, signed);
-      const take = () => recordRelayed(sql, signed.offer, relayedOf(taken), dead);
+      const relayed = { signature: signed.signature, ...taken.lifetime };
+      const take = () => recordRelayed(sql, signed.offer, relayed, dead);
       // A refund whose simulation failed costs its wallet nothing, so it stays open.
       const result = await relay(taken, async () => {
         if ((await take()) === 'other') throw otherMayLand();
@@ -191,48 +149,4 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
       });
     },
   );
-}
-
-/**
- * Returns the subscription that a confirmed transaction created or changed, or undefined if there
- * is none. Registers a created subscription first, unless an earlier registration of the account
- * has ended since the wallet asked for the transaction. If the account's history does not list the
- * transaction in time, leaves the registration to a keeper.
- */
-async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer, signature }: SignedOffer) {
-  const { purpose, planId, subscriptionPda, wallet } = offer;
-  if (subscriptionPda === null || planId === null) return undefined;
-  const found = async () => {
-    const id = await findLiveRegistration(sql, subscriptionPda);
-    return id === undefined ? undefined : findSubscription(sql, id);
-  };
-  if (purpose !== 'subscribe') return found();
-  const plan = await findPlan(sql, planId);
-  if (plan === undefined) return undefined;
-  try {
-    // Retries because another RPC endpoint may be some blocks behind the endpoint that confirmed
-    // the transaction.
-    const registration = await pRetry(
-      () =>
-        checkRegistration(sql, chain, network, {
-          appId: plan.appId,
-          planId,
-          subscriptionPda,
-          wallet,
-          relayed: { offerId: offer.id, signature },
-        }),
-      { retries: 4, minTimeout: 200, shouldRetry: ({ error }) => isAbsent(error) },
-    );
-    const askedAt = await readAskedAt(sql, offer.id);
-    const id = await sql.begin((tx) => storeRegistration(tx, { ...registration, askedAt }));
-    return await findSubscription(sql, id);
-  } catch (error) {
-    const isConflict = error instanceof ServiceError && error.code === 'CONFLICT';
-    if (isConflict || error instanceof UnlistedLanding) return found();
-    throw error;
-  }
-}
-
-function isAbsent(error: unknown): boolean {
-  return error instanceof ServiceError && error.code === 'NOT_FOUND';
 }

@@ -182,22 +182,19 @@ function offersRoute(api: Api, deps: ApiDeps): void {
         checkoutSessionId === undefined
           ? undefined
           : await openCheckoutSession(sql, checkoutSessionId, { planId: plan.id, wallet });
-      const { subscriptionAddress } = await import('../../chain/program/addresses.ts');
-      const subscriptionPda = subscriptionAddress(network.programId, plan.planPda, wallet).address;
       const outcome = await offerSponsored(deps, {
         purpose: 'subscribe',
         wallet,
         plan,
-        subscriptionPda,
         session,
         address: addressSubject(request.ip),
         page: { origin },
       });
       if ('refusal' in outcome)
         return ok({ offer: null, notSponsored: notSponsored(outcome.refusal) });
-      const { secret, ...offer } = outcome.offer;
-      const offerView = { ...offer, subscriptionPda, secret: secret ?? '' };
-      return ok({ offer: offerView, notSponsored: null });
+      const { secret, subscriptionPda, ...offer } = outcome.offer;
+      const given = { secret: secret ?? '', subscriptionPda: subscriptionPda ?? '' };
+      return ok({ offer: { ...offer, ...given }, notSponsored: null });
     },
   );
 }

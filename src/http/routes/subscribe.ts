@@ -1,32 +1,25 @@
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
 import { isWithheld } from '../../db/accounts/suspensions.ts';
-import { reserveOffer } from '../../db/offers/offers.ts';
 import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
 import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
 import { refuseSuspended } from '../../domain/accounts/suspended.ts';
-import { lastHeightOfNew } from '../../domain/chain-reads.ts';
-import { changeTransaction, sessionChange } from '../../domain/change/change.ts';
-import { type Offer, offerTransaction } from '../../domain/offers/relay.ts';
+import { readChangeOpening, sessionChange } from '../../domain/change/change.ts';
+import { offerOpening } from '../../domain/offers/subscribe.ts';
 import { observePlan } from '../../domain/plans/plans.ts';
 import { openCheckoutSession } from '../../domain/registration/checkout.ts';
-import {
-  readReservations,
-  refuseTaken,
-  reserveCustomer,
-} from '../../domain/registration/one-per-customer.ts';
-import { type Opening, openingTransaction } from '../../domain/registration/opening.ts';
+import { readOpening } from '../../domain/registration/opening.ts';
 import { readStanding, type Shortage, shortagesOf } from '../../domain/standing/standing.ts';
 import { addressSubject } from '../door/addresses.ts';
 import { assertReaches } from '../door/bound.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../door/context.ts';
-import { ChangePreview, changeView } from '../shapes/change-schemas.ts';
+import { ChangePreview } from '../shapes/change-schemas.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
 import { Amount, Id, meaning, nullable, PathId, Pda, offerFields } from '../shapes/fields.ts';
 import { Plan, planView } from '../shapes/plan-schemas.ts';
 import {
-  askChange,
   askSponsor,
+  offerChange,
   paidByWallet,
   shownAsOf,
   sponsored,
@@ -149,20 +142,18 @@ function subscribeRoute(api: Api, deps: ApiDeps): void {
           await changeInSession(deps, plan, session, { wallet, isAsked, from, shown: asOf }),
         );
       const [opening, standing] = await Promise.all([
-        openingTransaction(deps, plan, wallet),
+        readOpening(deps, plan, wallet),
         readStanding(deps, plan, wallet, session),
       ]);
-      const { subscriptionPda } = opening;
       const { made, ...unsponsored } = await askSponsor(deps, isAsked, {
-        ...{ purpose: 'subscribe', wallet, plan, subscriptionPda, session, address: from },
+        ...{ purpose: 'subscribe', wallet, plan, session, address: from },
       });
-      const response = { subscriptionPda, change: null };
+      const response = { subscriptionPda: opening.subscriptionPda, change: null };
       // The sponsor pays the SOL, so the response has no warning about missing SOL.
       if (made !== undefined)
         return ok({ ...made, ...response, warnings: shortagesOf(standing).filter(isNotSol) });
-      const trialHours = standing.trialHours ?? 0;
-      const target = { wallet, planId: plan.id, session, walletSends, trialHours };
-      const offer = await offerOpening(deps, opening, target);
+      const terms = { session, walletSends, trialHours: standing.trialHours ?? 0 };
+      const offer = await offerOpening(deps, opening, terms);
       return ok({
         ...offer,
         ...paidByWallet(unsponsored),
@@ -173,38 +164,6 @@ function subscribeRoute(api: Api, deps: ApiDeps): void {
   );
 }
 
-/** Stores the offer. Reserves the session's customer if the wallet sends the transaction itself. */
-async function offerOpening(
-  parts: Pick<ApiDeps, 'sql' | 'chain'>,
-  opening: Opening,
-  {
-    wallet,
-    planId,
-    session,
-    walletSends,
-    trialHours,
-  }: {
-    wallet: string;
-    planId: string;
-    session: CheckoutSessionRow | undefined;
-    walletSends: boolean;
-    trialHours: number;
-  },
-): Promise<Offer> {
-  const { subscriptionPda, resumes, cancels, blockHeight } = opening;
-  const purpose = 'subscribe';
-  const effects = { purpose, resumes, cancels } as const;
-  const target = { wallet, planId, subscriptionPda, ...effects, trialHours };
-  const reservations = await readReservations(parts, session, subscriptionPda);
-  return parts.sql.begin(async (tx) => {
-    if (session === undefined) return offerTransaction(tx, opening, target);
-    await (walletSends ? reserveCustomer : refuseTaken)(tx, session, reservations);
-    const offer = await offerTransaction(tx, opening, { ...target, checkoutSessionId: session.id });
-    if (walletSends) await reserveOffer(tx, offer.offerId, lastHeightOfNew(blockHeight));
-    return offer;
-  });
-}
-
 /** Offers the transaction for a checkout session that changes the plan of a subscription. */
 async function changeInSession(
   deps: ApiDeps,
@@ -213,8 +172,7 @@ async function changeInSession(
   {
     wallet,
     isAsked,
-    from,
-    shown,
+    ...asked
   }: {
     wallet: string;
     isAsked: boolean | undefined;
@@ -222,41 +180,16 @@ async function changeInSession(
     shown: string | undefined;
   },
 ) {
-  const { sql } = deps;
-  const change = await sessionChange(sql, plan, session);
-  if (change === undefined) throw absent('subscription');
-  const { when, old } = change;
-  const [{ opening, amounts }, standing] = await Promise.all([
-    changeTransaction(deps, change, deps.planMinimumAmount),
+  const request = await sessionChange(deps.sql, plan, session);
+  if (request === undefined) throw absent('subscription');
+  const [opening, standing] = await Promise.all([
+    readChangeOpening(deps, request),
     readStanding(deps, plan, wallet, session),
   ]);
-  const { subscriptionPda, resumes, cancels } = opening;
-  const { made, ...unsponsored } = await askChange(deps, isAsked, change, { opening, from, shown });
-  if (made !== undefined) {
-    const { transaction, offerId, minContextSlot, sponsored: pays, notSponsored, ...view } = made;
-    const warnings = shortagesOf({ ...standing, usdcNeeded: view.today }).filter(isNotSol);
-    const offer = { transaction, offerId, minContextSlot, sponsored: pays, notSponsored };
-    return { ...offer, subscriptionPda, warnings, change: view };
-  }
-  const offer = await offerTransaction(sql, opening, {
-    wallet,
-    purpose: 'subscribe',
-    planId: plan.id,
-    subscriptionPda,
-    resumes,
-    cancels,
-    checkoutSessionId: session.id,
-    replaces: old.id,
-    changeWhen: when,
-  });
-  const needed = { ...standing, usdcNeeded: amounts.today };
-  return {
-    ...offer,
-    ...paidByWallet(unsponsored),
-    subscriptionPda,
-    warnings: shortagesOf(needed),
-    change: changeView(when, amounts),
-  };
+  const { offer, costs: change } = await offerChange(deps, isAsked, request, { opening, ...asked });
+  const all = shortagesOf({ ...standing, usdcNeeded: change.today });
+  const warnings = offer.sponsored ? all.filter(isNotSol) : all;
+  return { ...offer, subscriptionPda: opening.subscriptionPda, warnings, change };
 }
 
 const isNotSol = ({ code }: Shortage) => code !== 'sol_missing';

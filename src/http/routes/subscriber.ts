@@ -11,8 +11,9 @@ import type { Unsigned } from '../../domain/chain-reads.ts';
 import { holdCancel } from '../../domain/change/cancel.ts';
 import { isLimit, type Refusal } from '../../domain/offers/limits.ts';
 import { lacksSol, offerTransaction } from '../../domain/offers/relay.ts';
+import { offerOpening } from '../../domain/offers/subscribe.ts';
 import { subscriptionTransaction } from '../../domain/offers/wallet-action.ts';
-import { reopeningTransaction } from '../../domain/registration/opening.ts';
+import { readReopening } from '../../domain/registration/opening.ts';
 import { checkRegistration, storeRegistration } from '../../domain/registration/registration.ts';
 import { readStanding } from '../../domain/standing/standing.ts';
 import { ServiceError } from '../../errors.ts';
@@ -265,10 +266,9 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
         if (plan === undefined) throw absent('plan');
         const { subscriptionPda, subscriberWallet: wallet, status } = subscription;
         if (!isOpenToSuspended(purpose)) await refuseSuspended(sql, { wallet, planId: plan.id });
-        const target = { wallet, planId: plan.id, subscriptionPda };
         if (purpose === 'resume' && (status === 'cancelled' || status === 'expired')) {
           const [opening, { trialHours }] = await Promise.all([
-            reopeningTransaction(deps, plan, wallet),
+            readReopening(deps, plan, wallet),
             readStanding(deps, plan, wallet),
           ]);
           // The subscription has ended, so it must be registered again. Sponsored transactions
@@ -276,9 +276,7 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
           // sponsor.
           const isAsked = request.body?.sponsored === true;
           const unsponsored = { notSponsored: isAsked ? notSponsored('running') : null };
-          const effects = { resumes: opening.resumes, cancels: false, trialHours: trialHours ?? 0 };
-          const how = { ...target, purpose: 'subscribe', ...effects } as const;
-          const offer = await offerTransaction(sql, opening, how);
+          const offer = await offerOpening(deps, opening, { trialHours: trialHours ?? 0 });
           return ok({ ...offer, ...paidByWallet(unsponsored) });
         }
         const action = { purpose, plan, row: subscription };
@@ -287,7 +285,6 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
           purpose,
           wallet,
           plan,
-          subscriptionPda,
           withdraws: unsigned.revokes === true,
           address: addressSubject(request.ip),
         });
@@ -297,7 +294,8 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
         const { notSponsored: why } = unsponsored;
         const cancelled =
           purpose === 'cancel' && (await holdsHere(deps, subscription, { unsigned, why }));
-        const offer = await offerTransaction(sql, unsigned, { ...target, purpose });
+        const target = { wallet, purpose, planId: plan.id, subscriptionPda };
+        const offer = await offerTransaction(sql, unsigned, target);
         return ok({
           ...offer,
           ...paidByWallet(unsponsored),

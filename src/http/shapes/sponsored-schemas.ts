@@ -1,9 +1,11 @@
 // Fields of requests and responses about sponsored transactions.
 import { type Static, Type } from '@sinclair/typebox';
+import { timeOf } from '../../chain/time.ts';
 import { amountsAt, type ChangeRequest, readChange } from '../../domain/change/change.ts';
 import { type Refusal, refusals } from '../../domain/offers/limits.ts';
 import { offerSponsored, type OfferRequest, type SponsorParts } from '../../domain/offers/offer.ts';
 import { creditTime } from '../../domain/offers/sponsored-change.ts';
+import { offerOpening } from '../../domain/offers/subscribe.ts';
 import type { Opening } from '../../domain/registration/opening.ts';
 import { changeView } from './change-schemas.ts';
 import { Amount, Id, meaning, nullable, offerFields, oneOf, TimeInput } from './fields.ts';
@@ -90,11 +92,12 @@ export async function askSponsor(
   request: OfferRequest,
 ): Promise<
   | { made: Static<typeof SponsoredOffer>; notSponsored: null; creditAt: Date | null }
-  | { made: undefined; notSponsored: ReturnType<typeof notSponsored> | null }
+  | { made: undefined; notSponsored: ReturnType<typeof notSponsored> | null; creditAt: null }
 > {
-  if (isAsked !== true) return { made: undefined, notSponsored: null };
+  const unmade = { made: undefined, creditAt: null };
+  if (isAsked !== true) return { ...unmade, notSponsored: null };
   const outcome = await offerSponsored(parts, request);
-  if ('refusal' in outcome) return { made: undefined, notSponsored: notSponsored(outcome.refusal) };
+  if ('refusal' in outcome) return { ...unmade, notSponsored: notSponsored(outcome.refusal) };
   const { transaction, offerId, minContextSlot, creditAt } = outcome.offer;
   const offer = { transaction, offerId, minContextSlot };
   const offerView = { ...offer, sponsored: true, notSponsored: null };
@@ -115,10 +118,10 @@ export function previewChange(
 }
 
 /**
- * Makes a sponsored offer for a change of plan if the request asked for one. `made` is the response
- * with the offer and the costs of the change.
+ * Offers a change of plan and computes its costs. If the request asked for a sponsored offer and
+ * the offer is refused, the wallet pays for the transaction. Throws as amountsAt() does.
  */
-export async function askChange(
+export async function offerChange(
   parts: ChangeParts,
   isAsked: boolean | undefined,
   change: ChangeRequest,
@@ -126,11 +129,10 @@ export async function askChange(
 ) {
   const { sql, planMinimumAmount: minimum } = parts;
   const { old, plan, session, when } = change;
-  const { made, ...outcome } = await askSponsor(parts, isAsked, {
+  const { made, creditAt, ...unsponsored } = await askSponsor(parts, isAsked, {
     purpose: 'subscribe',
     wallet: old.subscriberWallet,
     plan,
-    subscriptionPda: opening.subscriptionPda,
     session,
     address,
     change: {
@@ -139,10 +141,12 @@ export async function askChange(
       ...(shown !== undefined && { shown: new Date(shown) }),
     },
   });
-  if (made === undefined || !('creditAt' in outcome) || outcome.creditAt === null)
-    return { made: undefined, notSponsored: outcome.notSponsored };
-  const amounts = await amountsAt(sql, change, opening, { minimum, at: outcome.creditAt });
-  return { made: { ...made, ...changeView(when, amounts) }, notSponsored: null };
+  const at = creditAt ?? timeOf(opening.view.now);
+  const costs = changeView(when, await amountsAt(sql, change, opening, { minimum, at }));
+  if (made !== undefined) return { offer: made, costs };
+  const replacing = { session, replaces: old.id, changeWhen: when };
+  const offer = await offerOpening(parts, opening, replacing);
+  return { offer: { ...offer, ...paidByWallet(unsponsored) }, costs };
 }
 
 /** Fields of a response with a transaction for which the wallet pays. */

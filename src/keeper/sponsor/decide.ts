@@ -36,7 +36,6 @@ import { findLiveRegistration } from '../../db/subscriptions/subscriptions.ts';
 import { readWalletView, type WalletView } from '../../domain/actions/wallet-view.ts';
 import { holdCancel } from '../../domain/change/cancel.ts';
 import { isHeld, isSuspended, isWaiting } from '../../domain/collecting/brake.ts';
-import { NO_DISCOUNT } from '../../domain/invoices/terms.ts';
 import {
   type BuiltSponsored,
   buildSponsored,
@@ -58,7 +57,6 @@ import {
   sponsoredChangeOf,
 } from '../../domain/offers/sponsored-change.ts';
 import { isAllowedBudget, maxFeeOf } from '../../domain/offers/transaction-budget.ts';
-import { offeredTrial } from '../../domain/registration/first-payment.ts';
 import { PaymentUnderWay, takeOver } from '../../domain/registration/plan-credit.ts';
 import type { Context } from '../base/context.ts';
 import { isFaulty } from '../base/split-batch.ts';
@@ -224,10 +222,8 @@ async function judge(
     return { refusal: 'lapsed' };
   const feeBps = merchant?.feeBps ?? rules.feeBps;
   const { minimumAmount } = limits;
-  const discount = session ?? NO_DISCOUNT;
-  const trialHours = plan === null ? null : offeredTrial(plan, session);
-  const terms = { discount, trialHours, feeBps, minimumAmount };
-  const request = { purpose, wallet, sponsor, plan, withdraws, ...terms, change: changed };
+  const terms = { session, feeBps, minimumAmount, change: changed };
+  const request = { purpose, wallet, sponsor, plan, withdraws, ...terms };
   const built = buildSponsored(network, request, view);
   if ('refusal' in built) return built;
   const message = sponsoredMessage({ sponsor, wallet }, built.instructions, {

@@ -1,13 +1,13 @@
 // Settles sponsored transactions whose outcome is final. After a sign-up has landed, one database
 // transaction registers the subscription and stores the payment and the events subscription_created
 // and payment_success.
-import { randomUUID } from 'node:crypto';
 import { describeTransactionError } from '../../chain/program/errors.ts';
-import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { ChainDataError, type SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds } from '../../chain/program/period.ts';
 import { createBlockTimes } from '../../chain/rpc/block-times.ts';
+import { readListed } from '../../chain/rpc/transactions.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import { resolveAttempts } from '../../db/money/payment-attempts.ts';
+import { resolveAttempts, type Resolution } from '../../db/money/payment-attempts.ts';
 import {
   endSponsorship,
   lockOpenSponsorship,
@@ -15,29 +15,19 @@ import {
   type SponsoredPayment,
 } from '../../db/offers/sponsorships.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
-import { claimOne } from '../../db/subscriptions/leases.ts';
 import { readReplaced } from '../../db/subscriptions/plan-changes.ts';
-import { findPlan } from '../../db/subscriptions/plans.ts';
-import { findLiveRegistration } from '../../db/subscriptions/subscriptions.ts';
-import { listReplaced } from '../../db/subscriptions/unregistered.ts';
-import { makeDue, readSubscriptions } from '../../db/subscriptions/work.ts';
-import { outcomeOf } from '../../domain/collecting/attempt-end.ts';
-import { Books } from '../../domain/collecting/books.ts';
-import type { Pull } from '../../domain/collecting/chain-view.ts';
-import { LEASE_SECONDS, writeAssessments } from '../../domain/collecting/settlement.ts';
+import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
+import { makeDue } from '../../db/subscriptions/work.ts';
 import { isLive, type SubscriptionUpdate } from '../../domain/collecting/transitions.ts';
 import {
-  type Gone,
+  type Landed,
+  openedBy,
+  type Opened,
   readAccounts,
-  registrationOf,
-  type LandedView,
-  storeGone,
+  storeLanded,
 } from '../../domain/offers/landed.ts';
-import type { RegistrationToStore } from '../../domain/registration/claiming.ts';
-import { storeRegistration } from '../../domain/registration/registration.ts';
 import type { Context } from '../base/context.ts';
 import { report } from '../track/reports.ts';
-import { readGone } from './gone.ts';
 
 type Attempt = SponsoredPayment & { id: string };
 
@@ -148,160 +138,98 @@ export async function settleLanded(
   const replaced = replaces === null ? undefined : await readReplaced(context.sql, replaces);
   const view = await readAccounts(context, plan, subscriptionPda, slot ?? least, replaced);
   const { subscription } = view;
-  if (subscription === null || !isOpenedBy(sponsorship, attempt, subscription)) {
-    // The wallet has closed the account. If the wallet has opened the account again, the new
-    // account does not belong to this sign-up.
-    const gone = await readGone(context, sponsorship, attempt, { plan, view, replaced });
+  // If the wallet has closed the account and opened it again, the new account does not belong to
+  // this sign-up.
+  const isGone = subscription === null || !isOpenedBy(sponsorship, attempt, subscription);
+  const opened = isGone
+    ? await readOpened(context, sponsorship, attempt, plan)
+    : await openedIn(context, sponsorship, attempt, { account: subscription, slot });
+  if (isGone)
     context.log.warn(
       { offer: sponsorship.offerId, signature: sponsorship.signature },
       'sponsored subscription landed and is gone: it is registered as ended',
     );
-    await stored(context, sponsorship, (tx) => registerGone(tx, sponsorship, attempt, gone));
-    return;
-  }
-  const times = await createBlockTimes(context.rpc)(slot === null ? [] : [slot]);
-  const at = slot === null ? undefined : times.get(slot);
-  // If the block time is unknown, the period start that the attempt recorded is used. The attempt
-  // was signed less than two minutes before it could land.
-  const pull = pullOf(sponsorship, attempt, subscription, at ?? unixSeconds(attempt.periodStart));
-  const registration = await registrationOf(context.sql, sponsorship, plan, {
-    ...{ account: subscription, view, pull, replaced },
-  });
-  if (view.replacedRuns)
+  else if (view.replacedRuns)
     context.log.warn(
       { offer: sponsorship.offerId, subscription: replaces, account: replaced?.subscriptionPda },
       'replaced subscription runs on chain: its wallet has resumed it',
     );
-  await stored(context, sponsorship, (tx) =>
-    register(tx, context, { sponsorship, attempt, registration, pull, view }),
-  );
-}
-
-/** Registers a landed sign-up in one database transaction, and reports it. */
-async function stored(
-  context: Context,
-  { signature }: OpenSponsorship,
-  storing: (tx: Transaction) => Promise<SubscriptionUpdate | undefined>,
-): Promise<void> {
-  const update = await context.sql.begin(storing);
+  const resolution = { id: attempt.id, state: 'landed', error: null } as const;
+  const landed = { ...opened, signUp: sponsorship, plan, replaced, view, isGone, resolution };
+  const update = await context.sql.begin((tx) => register(tx, sponsorship, landed));
   context.deliveries.notify();
   if (update === undefined) return;
-  report(context, update, undefined, signature);
+  report(context, update, undefined, sponsorship.signature);
   if (isLive(update.state)) context.onRead([{ ...update.row, ...update.state }]);
 }
 
 /**
- * Returns the payment of the transaction. The transaction opened the account, so the paid period is
- * the account's period whose start is nearest to the time of the block (`at`).
+ * Reads the account that the transaction has opened, and its payment, from the transaction itself.
+ * Throws ChainDataError while no endpoint returns it in readable form; a later turn reads it again.
  */
-function pullOf(
+async function readOpened(
+  context: Context,
+  { signature, subscriptionPda }: OpenSponsorship,
+  attempt: Attempt,
+  plan: PlanRow,
+): Promise<Opened> {
+  const { rpc, programId, keeperWallets: keepers, treasuries } = context;
+  const found = await readListed(rpc, signature);
+  if ('unreadable' in found) {
+    context.reportUnreadable([found]);
+    context.metrics.alerts.inc({ reason: 'sponsored_unregistered' });
+    throw new ChainDataError(`the sponsored transaction ${signature} is ${found.unreadable}`);
+  }
+  const parties = {
+    ...{ programId, keepers, treasuries: [plan.treasury, ...treasuries] },
+    subscriptionPda: subscriptionPda ?? '',
+  };
+  return openedBy(found, parties, attempt);
+}
+
+/**
+ * Returns the account and the payment of the transaction, which landed in `slot`. The transaction
+ * opened the account, so the paid period is the account's period whose start is nearest to the time
+ * of the block.
+ */
+async function openedIn(
+  { rpc }: Context,
   { signature }: OpenSponsorship,
-  { amountGross: gross, platformFee: fee, amountNet: net, feeOwed, creditSpent }: Attempt,
-  account: SubscriptionAccount,
-  at: bigint,
-): Pull {
+  { amountGross: gross, platformFee: fee, amountNet: net, ...attempt }: Attempt,
+  { account, slot }: { account: SubscriptionAccount; slot: bigint | null },
+): Promise<Opened> {
+  const times = await createBlockTimes(rpc)(slot === null ? [] : [slot]);
+  // If the block time is unknown, the period start that the attempt recorded is used. The attempt
+  // was signed less than two minutes before it could land.
+  const at = (slot === null ? undefined : times.get(slot)) ?? unixSeconds(attempt.periodStart);
   const length = periodSeconds(account.periodHours);
   const later = (account.periodStart - at + length / 2n) / length;
   const periodStart = account.periodStart - (later > 0n ? later : 0n) * length;
   const periodEnd = periodStart + length;
+  const { feeOwed, creditSpent } = attempt;
   const amounts = { gross, fee, net, feeOwed, creditSpent };
-  return { signature, at, periodStart, periodEnd, ...amounts, source: 'keeper' };
+  const pull = { signature, at, periodStart, periodEnd, ...amounts, source: 'keeper' } as const;
+  return { account, pull };
 }
 
 /**
  * Registers the subscription with its payment, and returns the written update. Returns undefined if
- * another keeper has settled the sponsorship, or if the account is already registered.
+ * another keeper has settled the sponsorship, or if the account is already registered. The latter
+ * happens if the database lost the first registration with its payment, and the subscription was
+ * registered again. No payment is recorded then, because the collect loop finds it on chain.
  */
 async function register(
   tx: Transaction,
-  { rules }: Context,
-  {
-    sponsorship,
-    attempt,
-    registration,
-    pull,
-    view,
-  }: {
-    sponsorship: OpenSponsorship;
-    attempt: Attempt;
-    registration: RegistrationToStore;
-    pull: Pull;
-    view: LandedView;
-  },
-): Promise<SubscriptionUpdate | undefined> {
-  const { offerId, signature, transaction, lastValidBlockHeight, blockhashSlot } = sponsorship;
-  if (!(await lockOpenSponsorship(tx, offerId))) return undefined;
-  const before = await findLiveRegistration(tx, registration.subscriptionPda);
-  const id = await storeRegistration(tx, registration);
-  // The replaced subscription still runs on chain, because its wallet has resumed it. The change of
-  // plan is valid all the same, because the wallet has paid the price of a change. Nothing is
-  // collected for the replaced subscription. The merchant's list shows that it still runs.
-  if (sponsorship.replaces !== null && view.replacedRuns)
-    await listReplaced(tx, sponsorship.replaces);
-  const chainNow = timeOf(view.now);
-  if (before === id) {
-    await endRegistered(tx, sponsorship, attempt, { id, view });
-    return undefined;
-  }
-  const claimId = randomUUID();
-  await claimOne(tx, { id, claimId }, LEASE_SECONDS);
-  const [row] = await readSubscriptions(tx, [id]);
-  if (row === undefined) throw new Error(`the subscription ${id} was not stored`);
-  const { id: attemptId, ...amounts } = attempt;
-  const committed = {
-    ...amounts,
-    id: attemptId,
-    subscriptionId: id,
-    position: 0,
-    payments: 1,
-    signature,
-    transaction,
-    lastValidBlockHeight,
-    blockhashSlot,
-  };
-  const outcome = outcomeOf(
-    rules,
-    row,
-    { attempt: committed, row },
-    { kind: 'paid', pull, earlier: [] },
-    { view, now: view.now, mark: (found) => new Books().mark(row.subscriptionPda, found) },
-  );
-  const claim = { id, claimId, notices: row.notices };
-  const { written } = await writeAssessments(tx, [{ ...outcome, claim, row }], { chainNow });
-  if (written.length !== 1) throw new Error(`the payment ${signature} was not written`);
-  await endSponsorship(tx, sponsorship, { state: 'landed', reason: null, subscriptionId: id });
-  return outcome.update;
-}
-
-/**
- * Registers a sign-up whose account is gone, with its payment. Returns undefined in the same cases
- * as register().
- */
-async function registerGone(
-  tx: Transaction,
   sponsorship: OpenSponsorship,
-  attempt: Attempt,
-  gone: Gone,
+  landed: Landed & { resolution: Resolution },
 ): Promise<SubscriptionUpdate | undefined> {
   if (!(await lockOpenSponsorship(tx, sponsorship.offerId))) return undefined;
-  const { id, update } = await storeGone(tx, gone);
-  if (update === undefined) await endRegistered(tx, sponsorship, attempt, { id, view: gone.view });
-  else await endSponsorship(tx, sponsorship, { state: 'landed', reason: null, subscriptionId: id });
-  return update;
-}
-
-/**
- * Ends a sponsorship whose account is already registered. This happens if the database lost the
- * first registration with its payment, and the subscription was registered again. No payment is
- * recorded here, because the collect loop finds the payment on chain and records it.
- */
-async function endRegistered(
-  tx: Transaction,
-  sponsorship: OpenSponsorship,
-  attempt: Attempt,
-  { id, view: { now, slot } }: { id: string; view: LandedView },
-): Promise<void> {
-  await resolveAttempts(tx, [{ id: attempt.id, state: 'landed', error: null }]);
+  const { id, update } = await storeLanded(tx, landed);
+  const { resolution, view } = landed;
+  if (update === undefined) {
+    await resolveAttempts(tx, [resolution]);
+    await makeDue(tx, [id], { chainNow: timeOf(view.now), slot: view.slot });
+  }
   await endSponsorship(tx, sponsorship, { state: 'landed', reason: null, subscriptionId: id });
-  await makeDue(tx, [id], { chainNow: timeOf(now), slot });
+  return update;
 }

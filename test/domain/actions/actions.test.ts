@@ -142,9 +142,8 @@ void t.test(
       buildSponsored(
         network,
         {
-          ...{ purpose, wallet, sponsor: address(), withdraws: false, trialHours: null },
+          ...{ purpose, wallet, sponsor: address(), withdraws: false, session: null },
           plan: { planPda } as NonNullable<Parameters<typeof buildSponsored>[1]['plan']>,
-          discount: { discountPercent: null, discountAmount: null, discountPeriods: null },
           feeBps: 100,
           minimumAmount: 0n,
         },

@@ -12,13 +12,7 @@ import {
 import type { Sql } from '../../../db/postgres/connect.ts';
 import { readReplaced } from '../../../db/subscriptions/plan-changes.ts';
 import { findPlan } from '../../../db/subscriptions/plans.ts';
-import {
-  type Gone,
-  openedBy,
-  readAccounts,
-  registrationOf,
-  storeGone,
-} from '../../../domain/offers/landed.ts';
+import { type Landed, openedBy, readAccounts, storeLanded } from '../../../domain/offers/landed.ts';
 import { PaymentUnderWay } from '../../../domain/registration/plan-credit.ts';
 
 /** The methods with which a repair reads the chain. */
@@ -46,7 +40,7 @@ export async function registerSignUp(
     if (gone === undefined) return false;
     return await sql.begin(async (tx) => {
       if (!(await lockLostSignUp(tx, signUp.offerId))) return false;
-      const { id, update } = await storeGone(tx, gone);
+      const { id, update } = await storeLanded(tx, gone);
       await setSignUpSubscription(tx, signUp.offerId, id);
       return update !== undefined;
     });
@@ -61,30 +55,20 @@ async function readGone(
   { rpc, programId, keepers, treasuries, transactionOf }: SignUpReader,
   signUp: LostSignUp,
   signature: string,
-): Promise<Gone | undefined> {
+): Promise<Landed | undefined> {
   const { planId, replaces, subscriptionPda } = signUp;
   const [plan, found] = [await findPlan(sql, planId), await transactionOf(signature)];
   if (plan === undefined || subscriptionPda === null) return undefined;
   if (found === null || 'unreadable' in found) return undefined;
-  const { account, pull } = openedBy(
-    found,
-    { programId, keepers, treasuries, subscriptionPda },
-    signUp,
-  );
+  const parties = { programId, keepers, treasuries, subscriptionPda };
+  const opened = openedBy(found, parties, signUp);
   const replaced = replaces === null ? undefined : await readReplaced(sql, replaces);
   const view = await readAccounts({ rpc, programId }, plan, subscriptionPda, found.slot, replaced);
   const { subscription } = view;
   if (
     subscription !== null &&
-    isSameAccount(account, subscription, periodSeconds(subscription.periodHours))
+    isSameAccount(opened.account, subscription, periodSeconds(subscription.periodHours))
   )
     return undefined;
-  const signUpWithSignature = { ...signUp, signature };
-  const registration = await registrationOf(sql, signUpWithSignature, plan, {
-    account,
-    view,
-    pull,
-    replaced,
-  });
-  return { one: signUpWithSignature, registration, pull, view };
+  return { ...opened, signUp, plan, replaced, view, isGone: true };
 }
