@@ -143,7 +143,7 @@ void t.test('a check that took longer than 100 ms is repeated before a send', as
   const slow = new Proxy(stage.sql, {
     apply(target, self, args: [readonly string[], ...unknown[]]) {
       const query: unknown = Reflect.apply(target, self, args);
-      return args[0].join('').includes('select') ? delayed(query) : query;
+      return args[0].join('').includes('w.notices') ? delayed(query) : query;
     },
   });
   await sendAll({ ...context, sql: slow }, [late, fine]);
