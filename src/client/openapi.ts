@@ -1003,7 +1003,7 @@ export interface components {
             today: string;
             /** An unsigned Solana transaction in Base64, for the wallet to sign and send. */
             transaction: string;
-            /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+            /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded up to whole cents where the replaced plan's amount is whole cents) is a credit. period_end: the first payment is deferred to the end of what is paid. */
             when: "now" | "period_end";
         };
         ChangePreview: {
@@ -1020,7 +1020,7 @@ export interface components {
             startsAt: string | null;
             /** Paid when the transaction lands, base units. */
             today: string;
-            /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+            /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded up to whole cents where the replaced plan's amount is whole cents) is a credit. period_end: the first payment is deferred to the end of what is paid. */
             when: "now" | "period_end";
         };
         CheckoutOffer: {
@@ -1042,7 +1042,7 @@ export interface components {
             appId: string;
             /** URL of one of the app’s returnOrigins. session_id is added as a query parameter. */
             cancelUrl: string | null;
-            /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+            /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded up to whole cents where the replaced plan's amount is whole cents) is a credit. period_end: the first payment is deferred to the end of what is paid. */
             changeWhen: "now" | "period_end" | null;
             /** ISO 8601, UTC. */
             createdAt: string;
@@ -1225,7 +1225,7 @@ export interface components {
             /** Remaining payments that it reduces; null: all. */
             periodsLeft: number | null;
         };
-        /** Either percentOff or amountOff. The reduced amount is rounded down. */
+        /** Either percentOff or amountOff. The reduced amount is rounded down, to whole cents where the plan's amount is whole cents. */
         DiscountInput: {
             /** USDC base units off each payment, as a string. */
             amountOff?: string;
@@ -1987,7 +1987,7 @@ export interface components {
             change: {
                 /** The plan that is left. */
                 planName: string;
-                /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+                /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded up to whole cents where the replaced plan's amount is whole cents) is a credit. period_end: the first payment is deferred to the end of what is paid. */
                 when: "now" | "period_end";
             } | null;
             discount: components["schemas"]["Discount"] | null;
@@ -2320,7 +2320,7 @@ export interface components {
             startsAt: string | null;
             /** Paid when the transaction lands, base units. */
             today: string;
-            /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+            /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded up to whole cents where the replaced plan's amount is whole cents) is a credit. period_end: the first payment is deferred to the end of what is paid. */
             when: "now" | "period_end";
         };
         SignedTransaction: {
@@ -3362,7 +3362,7 @@ export interface operations {
                     allowSecond?: boolean;
                     /** URL of one of the app’s returnOrigins. session_id is added as a query parameter. */
                     cancelUrl?: string;
-                    /** With replaces. Default: now. now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+                    /** With replaces. Default: now. now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded up to whole cents where the replaced plan's amount is whole cents) is a credit. period_end: the first payment is deferred to the end of what is paid. */
                     changeWhen?: "now" | "period_end";
                     discount?: components["schemas"]["DiscountInput"];
                     /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
@@ -4181,7 +4181,7 @@ export interface operations {
                 /** Payments that it reduces. Absent: all. */
                 periods?: number;
                 planId: string;
-                /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+                /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded up to whole cents where the replaced plan's amount is whole cents) is a credit. period_end: the first payment is deferred to the end of what is paid. */
                 when: "now" | "period_end";
             };
             path: {
@@ -5275,7 +5275,7 @@ export interface operations {
                 planId: string;
                 /** true: the amounts are those of a sponsored change. Send their "asOf" with the request for its transaction. Default: false. */
                 sponsored?: "true" | "false";
-                /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+                /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded up to whole cents where the replaced plan's amount is whole cents) is a credit. period_end: the first payment is deferred to the end of what is paid. */
                 when: "now" | "period_end";
             };
             path: {
@@ -5308,7 +5308,7 @@ export interface operations {
                     planId: string;
                     /** Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false. */
                     sponsored?: boolean;
-                    /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+                    /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded up to whole cents where the replaced plan's amount is whole cents) is a credit. period_end: the first payment is deferred to the end of what is paid. */
                     when: "now" | "period_end";
                 };
             };
