@@ -89,8 +89,8 @@ void t.test(
   async (t) => {
     const scene = await changedWhileAway(t);
     const { stage, first } = scene;
-    // The keeper does not know the change yet when it collects. A whole keeper lists the accounts of
-    // all plans at its start, and might register the change first, whatever look_at is.
+    // The keeper does not know the change yet when it collects. A whole keeper lists the accounts
+    // of all plans at its start, and might register the change first, whatever look_at is.
     await stage.sql`update offers set look_at = 'infinity'`;
     const { collect, taken, track } = stage.parts();
     const tracker = track();
