@@ -379,7 +379,7 @@ void t.test('a wallet with 5 USDC and no SOL can use all pages', async (t) => {
       };
       const shown = await today();
       // The user reads for so long that the amounts are no longer those of a transaction.
-      stage.chain.passSeconds(200);
+      stage.chain.passSeconds(7200);
       await one.page.getByRole('button', { name: 'Change now' }).click();
       await one.sees('You change your plan.');
       t.ok((await today()) > shown, 'the page shows the other amounts first');

@@ -51,7 +51,7 @@ void t.test('the pages show trials, discounts and pauses', async (t) => {
       await offer(`/s/${plan.id}`);
       await line('Free trial, once per wallet', '7 days');
       // 562 of the period's 730 hours are left after the trial.
-      await line(' to ', '7.70 USDC');
+      await line(' to ', '7.69 USDC');
       await line('Then every month, from', '10.00 USDC');
       await page.getByText('Counted as 30 days 10 hours').waitFor();
       await inspect(t, page, 'terms-trial-offer');
@@ -60,7 +60,7 @@ void t.test('the pages show trials, discounts and pauses', async (t) => {
       await page.getByText('Free until').waitFor();
       await inspect(t, page, 'terms-trial-done');
       await account();
-      await line('Next payment', '7.70 USDC');
+      await line('Next payment', '7.69 USDC');
       await page.getByText('Free until').waitFor();
       await inspect(t, page, 'terms-trial-account');
       t.ok((await subscriptionOf(plan.id)).trialEndsAt);
