@@ -3,7 +3,7 @@
 import bs58 from 'bs58';
 import type { Queryable } from '../postgres/connect.ts';
 import { recordset } from '../postgres/recordset.ts';
-import { hexOf } from '../postgres/signatures.ts';
+import { bytesOf, hexOf } from '../postgres/signatures.ts';
 
 export interface AttemptRow {
   id: string;
@@ -52,7 +52,10 @@ export async function insertAttempts(
   attempts: readonly (Omit<AttemptRow, 'id'> & { subscriptionPda: string; claimId: string })[],
 ): Promise<Map<string, string>> {
   const transactions = new Map(attempts.map((one) => [one.signature, one]));
-  const signed = [...transactions.values()].map((one) => ({ ...one, signature: bytesOf(one) }));
+  const signed = [...transactions.values()].map((one) => ({
+    ...one,
+    signature: bytesOf(one.signature),
+  }));
   const stored = await sql<{ id: string; subscriptionId: string }[]>`
     with committed as (
       insert into transactions (signature, bytes, last_valid_block_height, blockhash_slot)
@@ -70,7 +73,7 @@ export async function insertAttempts(
       v.amount_net, v.fee_owed, v.credit_spent
     from (${recordset(
       sql,
-      attempts.map((one) => ({ ...one, signature: bytesOf(one) })),
+      attempts.map((one) => ({ ...one, signature: bytesOf(one.signature) })),
       {
         ...{ subscriptionId: 'uuid', subscriptionPda: 'text', position: 'int' },
         ...{ periodStart: 'timestamptz', claimId: 'uuid', signature: 'bytea' },
@@ -86,9 +89,6 @@ export async function insertAttempts(
   if (missing.length > 0) throw new AddressTaken(missing.map((one) => one.subscriptionId));
   return ids;
 }
-
-const bytesOf = ({ signature }: Pick<AttemptRow, 'signature'>) =>
-  Buffer.from(bs58.decode(signature));
 
 /** Returns the given transactions (Base58 signatures) in which the address has an attempt. */
 export async function readAttempted(

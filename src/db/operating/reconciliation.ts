@@ -4,7 +4,7 @@ import bs58 from 'bs58';
 import { paidBy, type PaymentRow } from '../money/payments.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { recordset } from '../postgres/recordset.ts';
-import { hexOf } from '../postgres/signatures.ts';
+import { bytesOf, hexOf } from '../postgres/signatures.ts';
 import { stoppedAt } from '../subscriptions/account-registrations.ts';
 
 type Fields =
@@ -220,11 +220,10 @@ export async function listKnown(
   sql: Queryable,
   signatures: readonly string[],
 ): Promise<{ signature: string; subscriptionPda: string; open: boolean }[]> {
-  const given = signatures.map((signature) => ({ signature, hex: hexOf(signature) }));
+  const given = signatures.map((signature) => ({ signature, bytes: bytesOf(signature) }));
   return sql<{ signature: string; subscriptionPda: string; open: boolean }[]>`
     with given as materialized (
-      select signature, decode(hex, 'hex') as bytes
-      from (${recordset(sql, given, { signature: 'text', hex: 'text' })}) as v
+      ${recordset(sql, given, { signature: 'text', bytes: 'bytea' })}
     )
     select p.tx_signature as signature, p.subscription_pda, false as open
     from payments p where ${paidBy(sql, signatures)} and p.status = 'succeeded'

@@ -15,10 +15,11 @@ export function recordset<Field extends string>(
   types: Readonly<Record<Field, string>>,
 ): Fragment {
   const fields = Object.keys(types) as Field[];
+  const names = fields.map((field) => [field, postgres.fromCamel(field)] as const);
   const given = rows.map((row) =>
-    Object.fromEntries(fields.map((field) => [postgres.fromCamel(field), jsonOf(row[field])])),
+    Object.fromEntries(names.map(([field, name]) => [name, jsonOf(row[field])])),
   );
-  const columns = fields.map((field) => `${postgres.fromCamel(field)} ${types[field]}`).join(', ');
+  const columns = names.map(([field, name]) => `${name} ${types[field]}`).join(', ');
   return sql`select * from json_to_recordset(${JSON.stringify(given)}::text::json)
     as given (${sql.unsafe(columns)})`;
 }

@@ -74,12 +74,10 @@ export function applyPayment(
     const paid = pull.gross + (pull.feeOwed ?? 0n) + creditSpent;
     // A lost attempt was signed some seconds before its payment landed, so a payment of a part of
     // the period is a little more than the price from that time on.
-    const isDiscounted = paid <= totalOf(before, period);
-    spend(
-      update,
-      creditSpent,
-      isLost ? isLimited(terms) && isDiscounted : usesDiscount(terms, period, paid),
-    );
+    const isDiscounted = isLost
+      ? isLimited(terms) && paid <= totalOf(before, period)
+      : usesDiscount(terms, period, paid);
+    spend(update, creditSpent, isDiscounted);
   }
   // A pull that was found late may belong to a period before paidThrough. Such a pull changes
   // neither paidThrough nor the status.

@@ -30,9 +30,9 @@ interface PaidPart {
  * Returns the unused part of a payment at the time `at` (Unix seconds). It is rounded up to whole
  * cents if the plan's amount is whole cents, but is never above the value of the payment.
  * Otherwise it is rounded down. The unused part is the value of the payment times the unused share
- * of the covered time. The value is the
- * collected amount minus refunds, plus the spent credit. If the net amount was refunded in full,
- * the collected amount counts as 0. The platform fee, which is not refunded, then gives no credit.
+ * of the covered time. The value is the collected amount minus refunds, plus the spent credit. If
+ * the net amount was refunded in full, the collected amount counts as 0. The platform fee, which is
+ * not refunded, then gives no credit.
  */
 export function unusedPart(paid: Omit<PaidPart, 'isRefundPending'>, at: bigint): bigint {
   const [from, end] = [unixSeconds(paid.coversFrom), unixSeconds(paid.periodEnd)];
