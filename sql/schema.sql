@@ -1108,7 +1108,7 @@ comment on table payment_attempts is 'every payment signed by a keeper, with its
 comment on column payment_attempts.offer_id is 'the sponsored sign-up that makes the payment; it has a subscription once it is settled';
 comment on column payment_attempts.subscription_pda is 'the address that it pulls from; registrations of one address share it';
 comment on column payment_attempts.position is 'index of the payment in its transaction, from 0';
-comment on column payment_attempts.fee_owed is 'the omitted fee, because no treasury of the plan could receive it';
+comment on column payment_attempts.fee_owed is 'the fee that the merchant receives and owes, because no treasury of the plan could receive it; part of amount_net';
 comment on column payment_attempts.credit_spent is 'credit that pays for the period beside amount_gross; spent when the attempt lands';
 comment on column payment_attempts.state is 'unexplained: no history explains how it ended, and its period is over';
 CREATE INDEX attempts_in_vain ON public.payment_attempts USING btree (subscription_id, id) WHERE (state = ANY (ARRAY['failed'::text, 'expired'::text, 'unexplained'::text]));
@@ -1167,7 +1167,7 @@ comment on table payments is 'the transactions of the API: one succeeded row per
 comment on column payments.source is 'keeper or foreign: who pulled; credit: the credit of a change of plan paid the whole amount, and nothing was pulled';
 comment on column payments.covers_from is 'start of the time that it pays for, where that is later than period_start';
 comment on column payments.further is 'a pull beyond the one that paid the period: it moved USDC but pays for no other period, and has no event';
-comment on column payments.fee_owed is 'the fee that was not collected, because no treasury of the plan could receive it or another puller pulled; not included in amount_gross';
+comment on column payments.fee_owed is 'the fee that was not collected, because no treasury of the plan could receive it or another puller pulled; part of amount_net';
 comment on column payments.credit_spent is 'credit of a change of plan that paid for the period beside amount_gross';
 comment on column payments.amount_refunded is 'the sum of its finalized refunds';
 comment on column payments.amount_credited is 'the unused part, which a change of plan has made a credit; it is not refunded; null: no change took it';

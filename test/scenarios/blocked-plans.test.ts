@@ -227,7 +227,7 @@ void t.test(
 );
 
 void t.test(
-  'without a treasury that can receive, only the net is collected and the fee is recorded as owed',
+  'without a treasury that can receive, the merchant gets the whole payment and owes the fee',
   async (t) => {
     const { stage, backup, plan, subscription, keeper } = await withTreasuries(t, false);
     const before = await stage.balance(subscription.wallet.address);
@@ -235,12 +235,12 @@ void t.test(
     stage.net.passSeconds(24 * HOUR);
     await paid(stage, [subscription], 2);
     t.match((await stage.payments(subscription))[1], {
-      amountGross: 4_950_000n,
+      amountGross: 5_000_000n,
       platformFee: 0n,
-      amountNet: 4_950_000n,
+      amountNet: 5_000_000n,
       feeOwed: 50_000n,
     });
-    t.equal(await stage.balance(subscription.wallet.address), before - 4_950_000n);
+    t.equal(await stage.balance(subscription.wallet.address), before - 5_000_000n);
     t.equal(await stage.balance(backup.address), 1n, 'the plan does not name it');
     t.equal(await blockedReason(stage, plan), null);
     t.match(
@@ -267,7 +267,7 @@ void t.test(
     const { collect, taken } = stage.parts();
     await collect();
     const [signed] = taken;
-    t.match(signed?.attempt, { amountGross: 4_950_000n, platformFee: 0n, feeOwed: 50_000n });
+    t.match(signed?.attempt, { amountGross: 5_000_000n, platformFee: 0n, feeOwed: 50_000n });
     await stage.rpc.sendTransaction(signed!.attempt.transaction);
     await stage.sql`update subscription_work set lease_until = now() - interval '1 second'`;
     await stage.startKeeper();

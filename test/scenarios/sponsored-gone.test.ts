@@ -72,7 +72,7 @@ const booksOf = ({ stage }: Scene) =>
     }[]
   >`
     select s.id, s.status, s.end_reason, s.next_payment_due, s.pullable, s.chain_init_id,
-      coalesce(sum(p.amount_gross + p.fee_owed), 0)::int8 as paid, count(p.id)::int as payments
+      coalesce(sum(p.amount_gross), 0)::int8 as paid, count(p.id)::int as payments
     from subscriptions s left join payments p on p.subscription_id = s.id
     group by s.id order by s.id`;
 

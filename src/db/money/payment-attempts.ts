@@ -21,7 +21,7 @@ export interface AttemptRow {
   amountGross: bigint;
   platformFee: bigint;
   amountNet: bigint;
-  /** The part of the fee that is not collected, because no treasury of the plan can receive it. */
+  /** The fee that the merchant receives and owes, because no treasury can receive it. */
   feeOwed: bigint;
   /**
    * Credit that was spent on the period in addition to amountGross. A change of plan made this

@@ -29,7 +29,7 @@ export interface PaymentRow {
   amountNet: bigint;
   /**
    * The fee that was not collected, because no treasury could receive it or because another puller
-   * made the payment. amountGross does not include feeOwed.
+   * made the payment. It is part of amountNet.
    */
   feeOwed: bigint;
   /**

@@ -80,8 +80,8 @@ export interface Pull {
   readonly fee: bigint;
   readonly net: bigint;
   /**
-   * The part of the platform fee that was not collected. The cause is that no treasury could
-   * receive it, or that the merchant or another puller collected the payment.
+   * The fee that the merchant received and owes, because no treasury could receive it, or because
+   * the merchant or another puller collected the payment.
    */
   readonly feeOwed?: bigint;
   /**

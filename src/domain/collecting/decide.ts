@@ -7,7 +7,6 @@ import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import { notInTrial } from '../invoices/cover.ts';
 import { drawUp } from '../invoices/draw-up.ts';
-import { split, type Split } from '../money.ts';
 import type { ChainView } from './chain-view.ts';
 import {
   awaitFinality,
@@ -22,14 +21,9 @@ import {
 } from './decision.ts';
 import { failedOnChain, tryEarly } from './early-tries.ts';
 import { afterTheEnd, end, planEnd } from './ending.ts';
+import { receivable } from './fee.ts';
 import { chargedFromOf } from './late.ts';
-import {
-  delegationObstacle,
-  feeReceiver,
-  planObstacle,
-  pullerAmong,
-  subscriberObstacle,
-} from './obstacles.ts';
+import { delegationObstacle, planObstacle, pullerAmong, subscriberObstacle } from './obstacles.ts';
 import { applyCredit, applyUncollected } from './paying.ts';
 import {
   type LookupResult,
@@ -264,24 +258,6 @@ function awaitPlan(update: SubscriptionUpdate, period: PullPeriod): Decision {
 }
 
 /**
- * The amounts to collect and the treasury that receives the fee. If no treasury can receive the
- * fee, only the net amount is collected and the fee stays owed.
- */
-function receivable(
-  gross: bigint,
-  row: KeeperSubscription,
-  view: ChainView,
-  rules: Rules,
-): { amounts: Split; treasury: string; feeOwed: bigint } {
-  const amounts = split(gross, row.feeBps ?? rules.feeBps);
-  if (amounts.fee === 0n) return { amounts, treasury: row.treasury, feeOwed: 0n };
-  const treasury = feeReceiver(view, row.treasury);
-  if (treasury !== undefined) return { amounts, treasury, feeOwed: 0n };
-  const { net, fee: feeOwed } = amounts;
-  return { amounts: { gross: net, fee: 0n, net }, treasury: row.treasury, feeOwed };
-}
-
-/**
  * The decision when nothing can be collected now: (1) the subscription is paused, paid or in a
  * trial, (2) the payment is not due yet or its collection window has not ended, or (3) the chain
  * contradicts the row. Otherwise undefined.
@@ -356,7 +332,11 @@ function collection(
     else applyCredit(update, period, { amount: creditSpent, now, next });
     return awaitNextPeriod(update, view, account, period, ahead);
   }
-  const { amounts, treasury, feeOwed } = receivable(amountDue, row, view, rules);
+  const { amounts, treasury, feeOwed } = receivable(
+    amountDue,
+    { feeBps: row.feeBps ?? rules.feeBps, treasury: row.treasury },
+    view,
+  );
   const parties = { keepers: rules.keepers, merchant: row.merchantWallet, mint: row.mint };
   const blocks = planObstacle(view, amounts.net, parties);
   const isWhole = feeOwed === 0n && treasury === row.treasury;
@@ -364,8 +344,6 @@ function collection(
   if (isMissing && lookups.receiverDoubted === true) return retrySoon(update, view, DOUBT_SECONDS);
   if (blocks !== undefined || view.plan === null)
     return { ...awaitPlan(update, period), blocks: blocks ?? 'not_a_puller' };
-  if (amounts.gross === 0n)
-    return { ...keeperFailure(update, view), alert: { reason: 'destination_refused' } };
   const obstacle = subscriberObstacle(view, account, amounts.gross);
   if (obstacle !== undefined) {
     const failed = { reason: obstacle, amounts, chargedFrom };

@@ -34,7 +34,7 @@ export interface Collectable {
   readonly periodEnd: bigint;
   readonly amounts: Split;
   readonly treasury: string;
-  /** The platform fee in base units that is not collected, because no treasury can receive it. */
+  /** The fee that the merchant receives and owes, because no treasury can receive it. */
   readonly feeOwed: bigint;
   /** The part of the period's price that is paid with credit from a change of plan. */
   readonly creditSpent: bigint;

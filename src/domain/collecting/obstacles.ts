@@ -91,12 +91,15 @@ export function planObstacle(
   return receiverObstacle(plan, { wallet: merchant, tokens: merchantTokens });
 }
 
+/** The accounts that decide who can receive the platform fee. */
+export type Receivers = Pick<ChainView, 'plan' | 'treasuryTokens' | 'backupTreasuries'>;
+
 /**
  * Returns the wallet that receives the platform fee: the plan's treasury, or else the first backup
  * treasury that can receive the fee. Returns undefined when no treasury can receive the fee.
  */
 export function feeReceiver(
-  { plan, treasuryTokens, backupTreasuries = [] }: ChainView,
+  { plan, treasuryTokens, backupTreasuries = [] }: Receivers,
   treasury: string,
 ): string | undefined {
   if (plan === null) return undefined;

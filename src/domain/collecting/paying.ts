@@ -71,7 +71,7 @@ export function applyPayment(
   const { periodStart, periodEnd } = payment;
   payments.push(payment);
   if (pull.source === 'keeper') {
-    const paid = pull.gross + (pull.feeOwed ?? 0n) + creditSpent;
+    const paid = pull.gross + creditSpent;
     // A lost attempt was signed some seconds before its payment landed, so a payment of a part of
     // the period is a little more than the price from that time on.
     const isDiscounted = isLost
@@ -107,7 +107,7 @@ export function applyPayment(
 function creditSpentBeside(terms: BillingTerms & { readonly credit: bigint }, pull: Pull): bigint {
   if (pull.source !== 'keeper') return 0n;
   const period = { start: pull.periodStart, end: pull.periodEnd };
-  const missing = pull.creditSpent ?? totalOf(terms, period) - pull.gross - (pull.feeOwed ?? 0n);
+  const missing = pull.creditSpent ?? totalOf(terms, period) - pull.gross;
   if (missing <= 0n) return 0n;
   return missing < terms.credit ? missing : terms.credit;
 }

@@ -19,10 +19,10 @@ import {
   subscribeState,
 } from '../actions/actions.ts';
 import type { PlanView, WalletView } from '../actions/wallet-view.ts';
-import { feeReceiver, pullerAmong } from '../collecting/obstacles.ts';
+import { receivable } from '../collecting/fee.ts';
+import { pullerAmong } from '../collecting/obstacles.ts';
 import { creditFor } from '../invoices/draw-up.ts';
 import { NO_DISCOUNT, priceOf } from '../invoices/terms.ts';
-import { split } from '../money.ts';
 import { blockOf, soldPlan } from '../plans/selling.ts';
 import { offeredTrial, type SessionTerms } from '../registration/first-payment.ts';
 import type { Refusal } from './limits.ts';
@@ -134,7 +134,7 @@ function subscribing(network: SponsorNetwork, request: OfPlan, read: WalletView)
   if (tokens === null) return refused('no_token_account');
   const payment = paymentOf(request, view);
   if (payment === null) return refused(change === undefined ? 'not_collectable' : 'change_of_plan');
-  if (payment.gross + payment.feeOwed < request.minimumAmount) return refused('below_minimum');
+  if (payment.gross < request.minimumAmount) return refused('below_minimum');
   if (tokens.amount < payment.gross) return refused('insufficient_usdc');
   // The transaction of a change of plan has no room to open the authority or to renew the approval.
   if (change !== undefined && (view.authority === null || !hasAmpleApproval(view)))
@@ -185,7 +185,7 @@ function collectablePlan(
   return blockOf(plan, keepers, view) === null ? sold : undefined;
 }
 
-/** Returns the payment for the first period. Returns null if no part of it can be collected. */
+/** Returns the payment for the first period. Returns null if nothing is collected for it. */
 function paymentOf(
   { plan, session, feeBps, change }: OfPlan,
   view: PlanView,
@@ -193,10 +193,8 @@ function paymentOf(
   const price = priceOf({ ...(session ?? NO_DISCOUNT), amount: plan.amount });
   const creditSpent =
     change === undefined ? 0n : creditFor(change.credit, price, change.leastPayment);
-  const { gross, fee, net } = split(price - creditSpent, feeBps);
-  const treasury = fee === 0n ? plan.treasury : feeReceiver(view, plan.treasury);
-  if (treasury !== undefined)
-    return gross === 0n ? null : { gross, fee, net, feeOwed: 0n, creditSpent, treasury };
-  const owed = { gross: net, fee: 0n, net, feeOwed: fee, creditSpent };
-  return net === 0n ? null : { ...owed, treasury: plan.treasury };
+  const gross = price - creditSpent;
+  if (gross === 0n) return null;
+  const { amounts, ...rest } = receivable(gross, { feeBps, treasury: plan.treasury }, view);
+  return { ...amounts, ...rest, creditSpent };
 }

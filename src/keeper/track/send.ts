@@ -138,8 +138,8 @@ function mayBeSent(
   const account = registeredAccount(row, view.subscription);
   if (account?.expiresAt !== 0n) return false;
   const period = pullPeriod(account, view.plan, unixSeconds(attempt.periodStart));
-  const { amountGross, feeOwed, creditSpent } = attempt;
-  return totalOf(row, period) === amountGross + feeOwed + creditSpent;
+  const { amountGross, creditSpent } = attempt;
+  return totalOf(row, period) === amountGross + creditSpent;
 }
 
 /**
