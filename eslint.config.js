@@ -56,6 +56,7 @@ const rooms = {
     ['money'],
     ['subscriptions'],
     ['offers', 'delivering'],
+    ['invoices'],
     ['postgres'],
   ],
   'pages/dashboard': [

@@ -22,9 +22,9 @@ $$;
 create table invoices (
   id uuid primary key default uuid_v7(),
   app_id uuid not null references apps,
-  customer_id uuid not null references customers,
+  customer_id uuid references customers,
   subscription_id uuid references subscriptions,
-  offer_id uuid unique references sponsorships,
+  offer_id uuid references sponsorships,
   subscription_pda text not null,
   reason text not null default 'period'
     check (reason in ('period', 'items', 'threshold', 'final', 'foreign')),
@@ -57,6 +57,7 @@ create table invoices (
   created_at timestamptz not null default now(),
   constraint invoice_of_subscription_or_offer
     check (subscription_id is not null or offer_id is not null),
+  constraint subscription_has_customer check (subscription_id is null or customer_id is not null),
   constraint lines_add_up check (
     lines_add_up(lines, plan_amount, usage_amount, items_amount, discount_amount,
       adjustment_amount, tax_amount)
@@ -75,7 +76,7 @@ create table invoices (
   constraint unpaid_has_time check ((unpaid_at is null) or troubled_at is not null)
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02);
 comment on table invoices is 'what is owed, drawn up once: lines and sums never change; payments pay invoices';
-comment on column invoices.offer_id is 'the sponsored sign-up whose transaction pays it; it has a subscription once that is settled';
+comment on column invoices.offer_id is 'the sponsored sign-up whose transaction pays it; it has a customer and a subscription once that is settled';
 comment on column invoices.reason is 'period: of a period; items, threshold: in between; final: what was used, after the last period; foreign: a pull by another puller in a paid period';
 comment on column invoices.period_start is 'the period on chain out of which it is collected';
 comment on column invoices.covers_from is 'the time that it pays for; null without cover';
@@ -91,27 +92,30 @@ comment on column invoices.unpaid_at is 'database time of its closing as void or
 create unique index one_invoice_per_cover
   on invoices (subscription_pda, period_start, covers_from)
   where reason = 'period' and (void_reason is null or void_reason in ('forgiven', 'ended'));
+create unique index one_invoice_per_offer on invoices (offer_id) where offer_id is not null;
 create index invoices_beside_periods on invoices (subscription_pda, period_start)
   where reason <> 'period';
 create index invoices_by_app on invoices (app_id, drawn_up_at, id);
 create index invoices_troubled on invoices (app_id, troubled_at, id) where troubled_at is not null;
 create index invoices_unpaid on invoices (app_id, unpaid_at, id) where unpaid_at is not null;
 
--- Lines, sums and keys never change. An offer's invoice gets its subscription, period and cover once.
--- Only who may insert payments closes an invoice as paid.
+-- Lines, sums and keys never change. An offer's invoice gets its customer, subscription, period and
+-- cover once. What an attempt may still pay stays open. Only who may insert payments closes an
+-- invoice as paid.
 create function invoice_stands() returns trigger language plpgsql as $$
 begin
-  if (new.id, new.app_id, new.customer_id, new.offer_id, new.subscription_pda, new.reason,
+  if (new.id, new.app_id, new.offer_id, new.subscription_pda, new.reason,
       new.plan_amount, new.usage_amount, new.items_amount, new.discount_amount,
       new.adjustment_amount, new.tax_amount, new.discount_id, new.total, new.credit_applied,
       new.amount_due, new.due_at, new.drawn_up_at, new.created_at)
     is distinct from
-    (old.id, old.app_id, old.customer_id, old.offer_id, old.subscription_pda, old.reason,
+    (old.id, old.app_id, old.offer_id, old.subscription_pda, old.reason,
       old.plan_amount, old.usage_amount, old.items_amount, old.discount_amount,
       old.adjustment_amount, old.tax_amount, old.discount_id, old.total, old.credit_applied,
       old.amount_due, old.due_at, old.drawn_up_at, old.created_at)
     or new.lines <> old.lines
-    or new.subscription_id is distinct from coalesce(old.subscription_id, new.subscription_id)
+    or (new.subscription_id, new.customer_id) is distinct from (
+      coalesce(old.subscription_id, new.subscription_id), coalesce(old.customer_id, new.customer_id))
   then
     raise exception 'an invoice stands: its lines, sums and keys do not change'
       using errcode = 'check_violation', constraint = 'invoice_stands';
@@ -130,6 +134,13 @@ begin
     raise exception 'the time of a closed invoice does not change'
       using errcode = 'check_violation', constraint = 'closed_invoice_stays';
   end if;
+  if old.state = 'open' and new.state <> 'open' and exists (
+    select from payment_attempts a
+    where a.subscription_pda = new.subscription_pda and a.state = 'open' and a.invoice_id = new.id)
+  then
+    raise exception 'an invoice stays open until its attempt has ended'
+      using errcode = 'check_violation', constraint = 'attempt_ends_first';
+  end if;
   if new.state = 'paid' and old.state <> 'paid'
     and not has_table_privilege('payments', 'insert')
   then
@@ -146,6 +157,7 @@ create table payment_attempts (
   id uuid primary key default uuid_v7(),
   subscription_id uuid references subscriptions,
   offer_id uuid references sponsorships,
+  invoice_id uuid not null references invoices,
   subscription_pda text not null,
   transaction_id uuid not null references transactions,
   position int not null default 0 check (position >= 0),
@@ -155,7 +167,6 @@ create table payment_attempts (
   platform_fee int8 not null check (platform_fee >= 0),
   amount_net int8 not null check (amount_net >= 0),
   fee_owed int8 not null default 0 check (fee_owed >= 0),
-  credit_spent int8 not null default 0 check (credit_spent >= 0),
   state text not null default 'open'
     check (state in ('open', 'landed', 'failed', 'expired', 'unexplained')),
   error text,
@@ -171,7 +182,6 @@ comment on column payment_attempts.offer_id is 'the sponsored sign-up that makes
 comment on column payment_attempts.subscription_pda is 'the address that it pulls from; registrations of one address share it';
 comment on column payment_attempts.position is 'index of the payment in its transaction, from 0';
 comment on column payment_attempts.fee_owed is 'the fee that the merchant receives and owes, because no treasury of the plan could receive it; part of amount_net';
-comment on column payment_attempts.credit_spent is 'credit that pays for the period beside amount_gross; spent when the attempt lands';
 comment on column payment_attempts.state is 'unexplained: no history explains how it ended, and its period is over';
 -- Whichever registration signed it: a second one could pull twice in one period.
 create unique index one_open_attempt_per_address on payment_attempts (subscription_pda)
@@ -181,11 +191,32 @@ create index attempts_in_vain on payment_attempts (subscription_id, id)
 create index attempts_unexplained on payment_attempts (resolved_at) where state = 'unexplained';
 create index attempts_of_offers on payment_attempts (offer_id) where offer_id is not null;
 
+-- An attempt pays an open invoice of its address, and pulls what is due. An invoice that was drawn
+-- up in an earlier transaction is locked, so that it is not closed meanwhile.
+create function attempt_pays_invoice() returns trigger language plpgsql as $$
+begin
+  perform from invoices
+  where id = new.invoice_id and state = 'open' and subscription_pda = new.subscription_pda
+    and amount_due = new.amount_gross and xmin = pg_current_xact_id()::xid;
+  if found then return null; end if;
+  perform from invoices
+  where id = new.invoice_id and state = 'open' and subscription_pda = new.subscription_pda
+    and amount_due = new.amount_gross
+  for share;
+  if found then return null; end if;
+  raise exception 'an attempt pays what is due of an open invoice of its address'
+    using errcode = 'check_violation', constraint = 'attempt_pays_invoice';
+end
+$$;
+create trigger attempt_pays_invoice after insert on payment_attempts
+  for each row when (new.state = 'open') execute function attempt_pays_invoice();
+
 create table payments (
   id uuid primary key default uuid_v7(),
   app_id uuid not null references apps,
   plan_id uuid not null references plans,
   subscription_id uuid not null references subscriptions,
+  invoice_id uuid references invoices,
   subscription_pda text not null,
   subscriber_wallet text not null,
   status text not null check (status in ('succeeded', 'failed')),
@@ -220,6 +251,7 @@ create table payments (
   constraint credited_part_was_paid check (amount_credited <= amount_gross + credit_spent)
 );
 comment on table payments is 'the transactions of the API: one succeeded row per paid period, one failed row per failed attempt';
+comment on column payments.invoice_id is 'null: a pull of a keeper beyond the one that paid the period';
 comment on column payments.source is 'keeper or foreign: who pulled; credit: the credit of a change of plan paid the whole amount, and nothing was pulled';
 comment on column payments.covers_from is 'start of the time that it pays for, where that is later than period_start';
 comment on column payments.further is 'a pull beyond the one that paid the period: it moved USDC but pays for no other period, and has no event';
@@ -230,6 +262,7 @@ comment on column payments.amount_credited is 'the unused part, which a change o
 comment on column payments.occurred_at is 'block time of a success, chain time of the attempt for a failure';
 create unique index one_payment_per_period on payments (subscription_id, period_start)
   where status = 'succeeded' and not further;
+create unique index one_payment_per_invoice on payments (invoice_id) where status = 'succeeded';
 -- Indexes hashes, because an index of the texts would be the largest of the table
 -- (docs/postgres-notes.md, Writing).
 create unique index one_payment_per_pull

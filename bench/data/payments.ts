@@ -9,6 +9,7 @@ import {
   recordOutcomes,
   type Outcome,
 } from '../../src/db/delivering/delivery-queue.ts';
+import type { Invoice } from '../../src/db/invoices/invoices.ts';
 import type { Sql } from '../../src/db/postgres/connect.ts';
 import { connect } from '../../src/db/postgres/connect.ts';
 import { daemonLimits } from '../../src/db/postgres/settings.ts';
@@ -21,6 +22,9 @@ import type { Pull } from '../../src/domain/collecting/chain-view.ts';
 import { applyPayment } from '../../src/domain/collecting/paying.ts';
 import { settle } from '../../src/domain/collecting/settlement.ts';
 import { updateOf } from '../../src/domain/collecting/transitions.ts';
+import { newInvoice } from '../../src/domain/invoices/closing.ts';
+import { drawUp } from '../../src/domain/invoices/draw-up.ts';
+import { NO_DISCOUNT } from '../../src/domain/invoices/terms.ts';
 import type { Database } from '../dispatch/harness.ts';
 
 const BATCH = 200;
@@ -36,6 +40,7 @@ const TRANSACTION = 3070;
 const start = new Date('2030-01-01T00:00:00Z');
 const history = [
   'transactions',
+  'invoices',
   'payment_attempts',
   'payments',
   'events',
@@ -69,6 +74,15 @@ async function seed(sql: Sql, subscriptions: number): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
+/** The invoice of the whole period that starts at this time. */
+function invoiceOf(periodStart: Date): Invoice {
+  const start = unixSeconds(periodStart);
+  const period = { start, end: start + BigInt(PERIOD_HOURS) * 3600n };
+  const terms = { ...NO_DISCOUNT, amount: GROSS, periodHours: PERIOD_HOURS };
+  const whole = { trialEndsAt: null, unpausedAt: null, chargedFrom: null };
+  return newInvoice(drawUp({ ...terms, ...whole }, period, { minimum: 0n }), period, start);
+}
+
 /** Collects a batch of subscriptions that are due by `chainNow`. Returns their number. */
 async function collect(sql: Sql, chainNow: Date): Promise<number> {
   const claimId = randomUUID();
@@ -80,8 +94,7 @@ async function collect(sql: Sql, chainNow: Date): Promise<number> {
   );
   const claimOf = ({ id, notices }: KeeperSubscriptionForEvents) => ({ id, claimId, notices });
   const net = GROSS - FEE;
-  const owed = { feeOwed: 0n, creditSpent: 0n };
-  const amounts = { amountGross: GROSS, platformFee: FEE, amountNet: net, ...owed };
+  const amounts = { amountGross: GROSS, platformFee: FEE, amountNet: net, feeOwed: 0n };
   const packs = Array.from({ length: Math.ceil(rows.length / PACK) }, (_, index) =>
     rows.slice(index * PACK, (index + 1) * PACK),
   );
@@ -95,12 +108,15 @@ async function collect(sql: Sql, chainNow: Date): Promise<number> {
     };
     return pack.map((row, position) => {
       const periodStart = row.nextPaymentDue ?? chainNow;
-      const attempt = { ...transaction, ...amounts, position, periodStart };
-      return { claim: claimOf(row), row, update: updateOf(row), attempt };
+      const invoice = invoiceOf(periodStart);
+      const update = updateOf(row);
+      update.invoices.push(invoice);
+      const attempt = { ...transaction, ...amounts, invoice, position, periodStart };
+      return { claim: claimOf(row), row, update, attempt };
     });
   });
-  const { attempts } = await settle(sql, signed, chainNow);
-  const landed = signed.map(({ claim, row, attempt: { signature, periodStart } }) => {
+  const { attempts, invoiceIds } = await settle(sql, signed, { chainNow });
+  const landed = signed.map(({ claim, row, attempt: { signature, periodStart, invoice } }) => {
     const end = new Date(periodStart.getTime() + PERIOD_HOURS * 3_600_000);
     const pull: Pull = {
       signature,
@@ -111,13 +127,14 @@ async function collect(sql: Sql, chainNow: Date): Promise<number> {
       fee: FEE,
       net: GROSS - FEE,
       source: 'keeper',
+      invoice: { ...invoice, id: invoiceIds.get(invoice) ?? null },
     };
     const update = updateOf(row);
     applyPayment(update, pull, end);
     const resolution = { id: attempts.get(row.id) ?? '', state: 'landed' as const, error: null };
     return { claim, row, update, resolution };
   });
-  const { written } = await settle(sql, landed, chainNow);
+  const { written } = await settle(sql, landed, { chainNow });
   if (written.length !== due.length) throw new Error('a payment was not written');
   return due.length;
 }

@@ -2,6 +2,7 @@
 import t from 'tap';
 import type { Sql } from '../../src/db/postgres/connect.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
+import { insertInvoice } from '../fixtures/rows.ts';
 
 const wallet = 'De1egAFMkMWZSN5rYXRj9CAdheBamobVNubTsi9avR44';
 
@@ -31,8 +32,8 @@ void t.test('the gross amount is fee plus net, in attempts and in payments', asy
     /payment_adds_up/,
   );
   await t.rejects(
-    sql`insert into payment_attempts (subscription_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
-      values (${id}, 'subscription pda', gen_random_uuid(), ${start}, gen_random_uuid(), 100, 2, 99)`,
+    sql`insert into payment_attempts (subscription_id, invoice_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
+      values (${id}, gen_random_uuid(), 'subscription pda', gen_random_uuid(), ${start}, gen_random_uuid(), 100, 2, 99)`,
     /attempt_adds_up/,
   );
 });
@@ -64,12 +65,13 @@ void t.test(
   async (t) => {
     const { sql } = await testDatabase(t);
     const { id } = await subscribed(sql);
+    const invoiceId = await insertInvoice(sql, id, { amount: 100n });
     const attempt = (signature: string, period = start) => sql`
     with signed as (
       insert into transactions (signature, bytes, last_valid_block_height) values (sha512(${signature}::text::bytea), '\\x00', 1) returning id
     )
-    insert into payment_attempts (subscription_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
-    select ${id}, 'subscription pda', id, ${period}, gen_random_uuid(), 100, 1, 99 from signed`;
+    insert into payment_attempts (subscription_id, invoice_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
+    select ${id}, ${invoiceId}, 'subscription pda', id, ${period}, gen_random_uuid(), 100, 1, 99 from signed`;
     await attempt('one');
     await t.rejects(attempt('two'), /one_open_attempt_per_address/);
     await t.rejects(attempt('two', end), /one_open_attempt_per_address/);

@@ -30,6 +30,7 @@ const MAX_PLANS = 1_000_000;
 const TABLES = [
   'subscriptions',
   'subscription_work',
+  'invoices',
   'payments',
   'payment_attempts',
   'transactions',
@@ -144,6 +145,12 @@ async function insert(sql: Sql, count: number, kind: 'live' | 'waiting' | 'finis
         subscription_pda, ${NOW}
       from subscriptions where starts_with(subscription_pda, ${kind})`;
     await tx`
+      insert into invoices (id, app_id, customer_id, subscription_id, subscription_pda, period_start, period_end, covers_from, covers_to, lines,
+        plan_amount, total, amount_due, state, closed_at, due_at, drawn_up_at)
+      select id, app_id, customer_id, id, subscription_pda, ${NOW}::timestamptz - interval '1 hour', ${NOW}, ${NOW}::timestamptz - interval '1 hour', ${NOW},
+        '[{"kind": "plan", "amount": "100"}]', 100, 100, 100, case when ${isLive} then 'open' else 'paid' end, case when ${!isLive} then now() end, ${NOW}, ${NOW}
+      from subscriptions where starts_with(subscription_pda, ${kind})`;
+    await tx`
       with made as materialized (
         select s.*, ${isLive} and w.due_at > ${NOW}::timestamptz + interval '1 minute' * ${LIVE - 500 - OPEN}::int as is_open,
           case when ${!isLive} and hashtext(subscription_pda) % 10 = 0 then 'failed' else 'landed' end as ended
@@ -152,9 +159,9 @@ async function insert(sql: Sql, count: number, kind: 'live' | 'waiting' | 'finis
         insert into transactions (id, signature, bytes, last_valid_block_height, state)
         select id, sha512(subscription_pda::bytea), case when is_open then '\\x00'::bytea end, 1, case when is_open then 'open' else ended end from made
       )
-      insert into payment_attempts (subscription_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net,
+      insert into payment_attempts (subscription_id, invoice_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net,
         state, resolved_at)
-      select id, subscription_pda, id, ${NOW}, gen_random_uuid(), 100, 1, 99, case when is_open then 'open' else ended end, case when not is_open then now() end
+      select id, id, subscription_pda, id, ${NOW}, gen_random_uuid(), 100, 1, 99, case when is_open then 'open' else ended end, case when not is_open then now() end
       from made`;
     await tx`
       insert into refunds (app_id, payment_id, subscription_id, amount, reference, status, tx_signature, occurred_at, look_at, created_at)

@@ -5,10 +5,12 @@ import { type Logger, pino } from 'pino';
 import t, { type Test } from 'tap';
 import { addSignature } from '../../src/chain/transactions/message.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
+import { readInvoices } from '../../src/db/invoices/invoices.ts';
 import { askRefund, readRefundGround, recordRefunds } from '../../src/domain/offers/refunds.ts';
 import type { InFlightPayment } from '../../src/keeper/track/in-flight.ts';
 import { AMOUNT, due, paidOnce, pullsOnChain, sent, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR, type Stage, type Subscription } from '../fixtures/billing.ts';
+import { insertInvoice } from '../fixtures/rows.ts';
 
 const GROSS = (AMOUNT * 2n) / 5n;
 const FEE = GROSS / 100n;
@@ -21,6 +23,7 @@ async function forgotten(t: Test) {
   // Another blockhash makes the next signature differ.
   stage.net.mineBlocks(2);
   await stage.sql`delete from payment_attempts`;
+  await stage.sql`delete from invoices`;
   await stage.sql`delete from transactions`;
   await stage.sql`update subscription_work set claim_id = null, lease_until = null`;
   return { stage, subscription, lost: lost! };
@@ -175,12 +178,18 @@ void t.test('a landed attempt of a paid period is settled as a further payment',
       insert into transactions (signature, bytes, last_valid_block_height)
       select signature, ${Buffer.from(transaction)}, ${lastValidBlockHeight}
       from (values (decode(${Buffer.from(bs58.decode(signature)).toString('hex')}, 'hex'))) as v (signature) returning id`;
+  // The lost invoice covered the same time, which the one that was paid covers now.
+  const from = new Date(periodStart.getTime() + 1000);
+  const invoiceId = await insertInvoice(stage.sql, subscription.id, { amount: GROSS, from });
+  const invoice = (await readInvoices(stage.sql, [invoiceId]))(invoiceId);
   await stage.sql`
-      insert into payment_attempts (id, subscription_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
-      values (${lost.attempt.id}, ${subscription.id}, ${subscription.pda}, ${transactionId}, ${periodStart}, ${lost.claimId}, ${GROSS}, ${FEE}, ${GROSS - FEE})`;
+      insert into payment_attempts (id, subscription_id, invoice_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
+      values (${lost.attempt.id}, ${subscription.id}, ${invoiceId}, ${subscription.pda}, ${transactionId}, ${periodStart}, ${lost.claimId}, ${GROSS}, ${FEE}, ${GROSS - FEE})`;
   await land(stage, lost);
   const { statuses } = await stage.rpc.getSignatureStatuses([signature]);
-  const { done, unknown } = await parts.resolver.landed([{ ...lost, status: statuses[0]! }]);
+  const { done, unknown } = await parts.resolver.landed([
+    { ...lost, attempt: { ...lost.attempt, invoice }, status: statuses[0]! },
+  ]);
   t.same([done.length, unknown.length], [1, 0]);
   await bothBooked(t, stage, subscription);
   t.match(await stage.sql`select state from payment_attempts where id = ${lost.attempt.id}`, [

@@ -10,13 +10,14 @@ import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
 import { timeOf } from '../../src/chain/time.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import { expireKeeperLeases } from '../../src/db/operating/sandbox.ts';
-import { endReplacedRegistration } from '../../src/db/subscriptions/subscriptions.ts';
+import { endReplacedRegistration } from '../../src/db/subscriptions/account-registrations.ts';
 import { readSubscriptions } from '../../src/db/subscriptions/work.ts';
 import { forceCancel } from '../../src/domain/change/cancel.ts';
 import { Sweep } from '../../src/keeper/follow/sweep.ts';
 import { Tracker } from '../../src/keeper/track/tracker.ts';
 import { AMOUNT, due, pullsOnChain, withoutStatuses } from '../fixtures/agreement.ts';
 import { HOUR, type Plan, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
+import { insertInvoice } from '../fixtures/rows.ts';
 
 const PERIOD = 720 * HOUR;
 /** A payment with a discount of 60 percent. */
@@ -172,18 +173,20 @@ void t.test(
 
 /** Inserts an open attempt of an ended registration at the same address. */
 async function insertOlderAttempt(stage: Stage, { id, pda }: Subscription): Promise<void> {
-  await stage.sql`
+  const [older] = await stage.sql<[{ id: string }]>`
     with older as (
       insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, status, cancelled_at, ended_at)
       select app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, 'cancelled', now(), now()
       from subscriptions where id = ${id} returning id, app_id
-    ), work as (
-      insert into subscription_work (subscription_id, app_id) select id, app_id from older
-    ), signed as (
+    )
+    insert into subscription_work (subscription_id, app_id) select id, app_id from older returning subscription_id as id`;
+  const invoiceId = await insertInvoice(stage.sql, older.id, { amount: 100n });
+  await stage.sql`
+    with signed as (
       insert into transactions (signature, bytes, last_valid_block_height) values (sha512(${pda}::bytea), '\\x00', 1) returning id
     )
-    insert into payment_attempts (subscription_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
-    select older.id, ${pda}, signed.id, now(), gen_random_uuid(), 100, 1, 99 from older, signed`;
+    insert into payment_attempts (subscription_id, invoice_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
+    select ${older.id}, ${invoiceId}, ${pda}, signed.id, now(), gen_random_uuid(), 100, 1, 99 from signed`;
 }
 
 void t.test(
@@ -245,10 +248,11 @@ async function unlisted(t: Test, { waited = 0, reduced = true } = {}) {
   });
   const { collector, taken } = parts;
   if (waited > 0) {
-    // The first try is in time and expires, so that the whole amount is due at the second one.
+    // The first try is in time and fails, so that the whole amount is due at the second one.
     await collector.turn();
     taken.splice(0);
     await stage.sql`update payment_attempts set state = 'expired', resolved_at = now()`;
+    await stage.sql`update invoices set failed_tries = 1, troubled_at = now()`;
     await expireKeeperLeases(stage.sql);
     stage.net.passSeconds(waited);
   }

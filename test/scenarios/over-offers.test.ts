@@ -202,6 +202,7 @@ for (const hours of [1, 25])
           'events',
           'payment_attempts',
           'payments',
+          'invoices',
           'subscriptions',
         ])
           await tx`delete from ${tx(table)}`.catch(() => undefined);

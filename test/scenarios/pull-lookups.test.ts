@@ -137,7 +137,9 @@ void t.test(
       run: async ({ rows: [row] }) => {
         assert(row);
         const claim = { id: row.id, claimId, notices: row.notices };
-        const settled = await settle(sql, [{ claim, row, update: updateOf(row) }], now);
+        const settled = await settle(sql, [{ claim, row, update: updateOf(row) }], {
+          chainNow: now,
+        });
         written.push(...settled.written.map((one) => one.row.id));
         left.push(...settled.changed.map((one) => one.row.id));
       },

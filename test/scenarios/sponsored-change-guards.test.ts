@@ -6,6 +6,7 @@ import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import { connect } from '../../src/db/postgres/connect.ts';
 import { Unregistered } from '../../src/keeper/follow/unregistered.ts';
 import { asRole } from '../fixtures/postgres.ts';
+import { insertPayment } from '../fixtures/rows.ts';
 import {
   asks,
   buys,
@@ -127,14 +128,10 @@ void t.test(
     t.match(await changes(), refused, 'more than the books have');
     // A change to another plan left 3 USDC of credit, of which serve takes 1.
     await sql`update subscriptions set credit = 2000000 where id = ${id}`;
-    await sql`
-    insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet,
-      status, source, period_start, period_end, amount_gross, platform_fee, amount_net,
-      tx_signature, occurred_at, amount_credited)
-    select app_id, plan_id, id, subscription_pda, subscriber_wallet, 'succeeded', 'keeper',
-      now() - interval '60 days', now() - interval '30 days', 3000000, 30000, 2970000,
-      'earlier', now(), 3000000
-    from subscriptions where id = ${id}`;
+    await insertPayment(sql, id, new Date(Date.now() - 60 * 86_400_000).toISOString(), {
+      ...{ amountGross: '3000000', platformFee: '30000', amountNet: '2970000' },
+      ...{ amountCredited: '3000000', txSignature: 'earlier' },
+    });
     t.match(await changes(), refused, 'less: the wallet would pay for what it has paid');
     await sql`update subscriptions set credit = 3000000 where id = ${id}`;
 

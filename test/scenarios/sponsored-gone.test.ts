@@ -5,7 +5,7 @@ import type { Keypair } from '../../src/chain/keypair.ts';
 import { transferSubscription } from '../../src/chain/program/instructions.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import type { Plan } from '../fixtures/billing.ts';
-import { closeAccount, endWithoutSubscription } from '../fixtures/gone-accounts.ts';
+import { closeAccount } from '../fixtures/gone-accounts.ts';
 import { type OfferMade, type SponsorStage, startSponsorStage } from '../fixtures/sponsor-stage.ts';
 
 const RANGE = { since: new Date(0), until: new Date('2200-01-01') };
@@ -167,65 +167,5 @@ void t.test(
     t.same((await compare(scene)).differences, [], 'its attempt is open');
     await settle(scene);
     t.match(await booksOf(scene), [ENDED]);
-  },
-);
-
-void t.test(
-  'reconcile --repair registers a sign-up that an earlier release left without a subscription',
-  async (t) => {
-    const scene = await gone(t);
-    const { stage, initId, offer } = scene;
-    await endWithoutSubscription(stage);
-    const kind = 'no_subscription';
-    t.match((await compare(scene)).differences, [{ kind, repaired: false }]);
-    t.match((await compare(scene, true)).differences, [{ kind, repaired: true }]);
-    const [booked] = await booksOf(scene);
-    t.match(booked, { ...ENDED, chainInitId: initId });
-    t.same(
-      (await eventsOf(scene)).map(({ type }) => type),
-      EVENTS,
-    );
-    t.match(await stage.progress(offer), { state: 'final', subscriptionId: booked!.id });
-    t.same((await compare(scene, true)).differences, []);
-  },
-);
-
-void t.test(
-  'reconcile --repair does not register an account that its wallet opened later',
-  async (t) => {
-    const scene = await gone(t);
-    const { stage, plan, wallet, offer } = scene;
-    await endWithoutSubscription(stage);
-    stage.net.passSeconds(100);
-    await stage.open(plan, wallet);
-    stage.net.mineBlocks(40);
-    const { differences, unregistered } = await compare(scene, true);
-    t.match(differences, [{ kind: 'no_subscription', repaired: true }]);
-    t.match(unregistered, [{ registered: false }], 'no keeper collected from it');
-    t.match(await booksOf(scene), [ENDED]);
-    t.equal((await stage.progress(offer)).state, 'final');
-  },
-);
-
-void t.test(
-  'a repaired sign-up stays older than the registration of a later account',
-  async (t) => {
-    const scene = await gone(t);
-    const { stage, plan, wallet } = scene;
-    await endWithoutSubscription(stage);
-    stage.net.passSeconds(100);
-    await stage.open(plan, wallet);
-    stage.net.mineBlocks(40);
-    const { token } = await stage.api.signIn('subscriber', wallet);
-    const { appId, id: planId } = plan;
-    const body = { appId, planId, subscriptionPda: scene.offer.subscriptionPda };
-    const made = await stage.api.call<{ id: string }>('POST', '/subscriber/subscriptions', {
-      ...{ token, body },
-    });
-    t.equal(made.status, 201, JSON.stringify(made.body));
-    t.match((await compare(scene, true)).differences, [{ repaired: true }]);
-    const [older, newest] = await booksOf(scene);
-    t.match(older, ENDED);
-    t.match(newest, { id: made.body.data.id, status: 'active' });
   },
 );

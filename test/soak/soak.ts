@@ -5,6 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { expireKeeperLeases } from '../../src/db/operating/sandbox.ts';
 import { seeded } from '../../src/local/sandbox/random.ts';
 import { afterTheEnd, revived } from '../fixtures/ends.ts';
+import { invoiceBreaches } from '../fixtures/invoice-breaches.ts';
 import { subscribeAnew } from './acts.ts';
 import { gatherMerchants, gatherPlayers } from './cast.ts';
 import { failOver, type Lost, nothingLost, tendHold } from './failover.ts';
@@ -223,6 +224,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
           : [`${figures.lamportsPerPayment} lamports for each payment`],
       noAlerts: Object.entries(alerts).map(([reason, count]) => `${count} times ${reason}`),
       reconcileFindsNothingFalse: await stubborn(() => reconcileBreaches(ground)),
+      invoicesAgree: await stubborn(() => invoiceBreaches(ground.sql)),
       nothingAfterTheEnd: await stubborn(() => afterTheEnd(ground.sql)),
       whatEndedStaysEnded: await stubborn(() =>
         revived(ground.sql, { asked: ground.asked, registerUnclaimed: halfPrice }),

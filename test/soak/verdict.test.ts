@@ -82,6 +82,7 @@ function sound(): Harmed {
     amountNet: net,
     txSignature: signature,
     occurredAt: new Date(0),
+    further: false,
   }));
   const types = [
     'subscription_created',

@@ -4,11 +4,13 @@ import type { Sql } from '../../src/db/postgres/connect.ts';
 /** With a digit above 1 and seven more characters behind it, this is the Base58 of 32 bytes. */
 const ADDRESS = '1'.repeat(26);
 const PLAN = `${ADDRESS}42222222`;
-const TABLES = ['subscriptions', 'subscription_work', 'payments', 'payment_attempts', 'events'];
+const TABLES = [
+  ...['subscriptions', 'subscription_work', 'invoices', 'payments', 'payment_attempts', 'events'],
+];
 
 /**
- * Adds `rows` rows to each of subscriptions, subscription_work, payments, payment_attempts and
- * events, in an app of their own. `sql` is a superuser's.
+ * Adds `rows` rows to each of subscriptions, subscription_work, invoices, payments,
+ * payment_attempts and events, in an app of their own. `sql` is a superuser's.
  */
 export async function addRows(sql: Sql, rows: number): Promise<void> {
   await sql.begin(async (tx) => {
@@ -37,9 +39,15 @@ export async function addRows(sql: Sql, rows: number): Promise<void> {
       select app_id, plan_id, id, subscription_pda, subscriber_wallet, 'succeeded', '2020-01-01', '2020-01-02', amount, 1, amount - 1, id, now()
       from subscriptions where plan_id in (select id from plans where plan_pda = ${PLAN})`;
     await tx`
-      insert into payment_attempts (subscription_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net,
+      insert into invoices (id, app_id, customer_id, subscription_id, subscription_pda, period_start, period_end, covers_from, covers_to, lines,
+        plan_amount, total, amount_due, state, closed_at, due_at, drawn_up_at)
+      select id, app_id, customer_id, id, subscription_pda, '2020-01-01', '2020-01-02', '2020-01-01', '2020-01-02',
+        jsonb_build_array(jsonb_build_object('kind', 'plan', 'amount', amount::text)), amount, amount, amount, 'paid', now(), '2020-01-01', '2020-01-01'
+      from subscriptions where plan_id in (select id from plans where plan_pda = ${PLAN})`;
+    await tx`
+      insert into payment_attempts (subscription_id, invoice_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net,
         state, resolved_at)
-      select id, subscription_pda, id, '2020-01-01', id, amount, 1, amount - 1, 'landed', now()
+      select id, id, subscription_pda, id, '2020-01-01', id, amount, 1, amount - 1, 'landed', now()
       from subscriptions where plan_id in (select id from plans where plan_pda = ${PLAN})`;
     await tx`
       insert into events (id, app_id, subscription_id, sequence, type, body, created_at)

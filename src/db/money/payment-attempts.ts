@@ -1,6 +1,7 @@
 // Payment attempts and the transactions that contain them. An attempt and its transaction are
 // committed before the transaction is first sent.
 import bs58 from 'bs58';
+import { AddressTaken, type Invoice, readInvoices } from '../invoices/invoices.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { recordset } from '../postgres/recordset.ts';
 import { bytesOf, hexOf } from '../postgres/signatures.ts';
@@ -8,6 +9,8 @@ import { bytesOf, hexOf } from '../postgres/signatures.ts';
 export interface AttemptRow {
   id: string;
   subscriptionId: string;
+  /** The invoice that it pays. */
+  invoice: Invoice;
   /** Index of the payment in its transaction, from 0. */
   position: number;
   /** Number of payments in the transaction. */
@@ -23,23 +26,6 @@ export interface AttemptRow {
   amountNet: bigint;
   /** The fee that the merchant receives and owes, because no treasury can receive it. */
   feeOwed: bigint;
-  /**
-   * Credit that was spent on the period in addition to amountGross. A change of plan made this
-   * credit.
-   */
-  creditSpent: bigint;
-}
-
-/**
- * Thrown when another row of `subscriptions` with the same on-chain address has an open attempt.
- */
-export class AddressTaken extends Error {
-  readonly subscriptionIds: ReadonlySet<string>;
-
-  constructor(subscriptionIds: Iterable<string>) {
-    super('the address has an open attempt');
-    this.subscriptionIds = new Set(subscriptionIds);
-  }
 }
 
 /**
@@ -49,7 +35,11 @@ export class AddressTaken extends Error {
  */
 export async function insertAttempts(
   sql: Queryable,
-  attempts: readonly (Omit<AttemptRow, 'id'> & { subscriptionPda: string; claimId: string })[],
+  attempts: readonly (Omit<AttemptRow, 'id' | 'invoice'> & {
+    invoiceId: string | undefined;
+    subscriptionPda: string;
+    claimId: string;
+  })[],
 ): Promise<Map<string, string>> {
   const transactions = new Map(attempts.map((one) => [one.signature, one]));
   const signed = [...transactions.values()].map((one) => ({
@@ -65,20 +55,19 @@ export async function insertAttempts(
       })}) as given
       returning id, signature
     )
-    insert into payment_attempts (subscription_id, subscription_pda, transaction_id, position,
-      period_start, claim_id, amount_gross, platform_fee,
-      amount_net, fee_owed, credit_spent)
-    select v.subscription_id, v.subscription_pda, committed.id, v.position, v.period_start,
+    insert into payment_attempts (subscription_id, invoice_id, subscription_pda, transaction_id,
+      position, period_start, claim_id, amount_gross, platform_fee,
+      amount_net, fee_owed)
+    select v.subscription_id, v.invoice_id, v.subscription_pda, committed.id, v.position, v.period_start,
       v.claim_id, v.amount_gross, v.platform_fee,
-      v.amount_net, v.fee_owed, v.credit_spent
+      v.amount_net, v.fee_owed
     from (${recordset(
       sql,
       attempts.map((one) => ({ ...one, signature: bytesOf(one.signature) })),
       {
-        ...{ subscriptionId: 'uuid', subscriptionPda: 'text', position: 'int' },
+        ...{ subscriptionId: 'uuid', invoiceId: 'uuid', subscriptionPda: 'text', position: 'int' },
         ...{ periodStart: 'timestamptz', claimId: 'uuid', signature: 'bytea' },
         ...{ amountGross: 'int8', platformFee: 'int8', amountNet: 'int8', feeOwed: 'int8' },
-        creditSpent: 'int8',
       },
     )}) as v
     join committed on committed.signature = v.signature
@@ -110,13 +99,21 @@ export async function readOpenAttempts(
   sql: Queryable,
   subscriptionIds: readonly string[],
 ): Promise<AttemptRow[]> {
-  const rows = await sql<(Omit<AttemptRow, 'signature'> & { signature: Buffer })[]>`
-    select a.id, a.subscription_id, a.position, a.period_start, t.signature, t.bytes as transaction,
+  const rows = await sql<
+    (Omit<AttemptRow, 'signature' | 'invoice'> & { signature: Buffer; invoiceId: string })[]
+  >`
+    select a.id, a.subscription_id, a.invoice_id, a.position, a.period_start, t.signature, t.bytes as transaction,
       t.last_valid_block_height,
       t.blockhash_slot, a.amount_gross, a.platform_fee, a.amount_net, a.fee_owed,
-        a.credit_spent, (select count(*)::int from payment_attempts c where c.transaction_id = t.id) as payments
+        (select count(*)::int from payment_attempts c where c.transaction_id = t.id) as payments
     from ${openOf(sql, subscriptionIds)} join transactions t on t.id = a.transaction_id`;
-  return rows.map((row) => ({ ...row, signature: bs58.encode(row.signature) }));
+  const invoiceOf = await readInvoices(
+    sql,
+    rows.map(({ invoiceId }) => invoiceId),
+  );
+  return rows.map(({ invoiceId, signature, ...row }) => ({
+    ...{ ...row, invoice: invoiceOf(invoiceId), signature: bs58.encode(signature) },
+  }));
 }
 
 /** Returns the given attempts whose transaction has landed with another payment. */

@@ -1,5 +1,6 @@
 // Payments. Each paid period has one succeeded row. Each extra pull in a paid period has one more
 // succeeded row. Each failed attempt has one failed row.
+import type { Invoice } from '../invoices/invoices.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { among, type Fragment, type Page, type Span } from '../postgres/lists.ts';
 import { recordset } from '../postgres/recordset.ts';
@@ -7,6 +8,8 @@ import { subscriptionsOf } from '../subscriptions/customers.ts';
 import { isRefundedInFull } from '../subscriptions/refunded.ts';
 
 export interface PaymentRow {
+  /** Null for a pull of a keeper beyond the one that paid the period. */
+  invoice: Invoice | null;
   appId: string;
   planId: string;
   subscriptionId: string;
@@ -46,15 +49,26 @@ export interface PaymentRow {
 }
 
 /**
- * Inserts payments. Throws a unique violation when a period or a pull already has a succeeded
- * payment.
+ * Inserts payments. `invoiceIds` has the ids of their invoices. Throws a unique violation when a
+ * period, an invoice or a pull already has a succeeded payment.
  */
 export async function insertPayments(
   sql: Queryable,
   payments: readonly PaymentRow[],
+  invoiceIds: ReadonlyMap<Invoice, string>,
 ): Promise<void> {
-  const rows = recordset(sql, payments, {
-    ...{ appId: 'uuid', planId: 'uuid', subscriptionId: 'uuid', subscriptionPda: 'text' },
+  const named = payments.map(({ invoice, ...payment }) => ({
+    ...payment,
+    invoiceId: invoice && invoiceIds.get(invoice),
+  }));
+  const rows = recordset(sql, named, {
+    ...{
+      invoiceId: 'uuid',
+      appId: 'uuid',
+      planId: 'uuid',
+      subscriptionId: 'uuid',
+      subscriptionPda: 'text',
+    },
     ...{ subscriberWallet: 'text', status: 'text', source: 'text', further: 'bool' },
     ...{ periodStart: 'timestamptz', periodEnd: 'timestamptz', amountGross: 'int8' },
     ...{ platformFee: 'int8', amountNet: 'int8', feeOwed: 'int8', creditSpent: 'int8' },
@@ -62,7 +76,7 @@ export async function insertPayments(
     occurredAt: 'timestamptz',
   });
   await sql`
-    insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet,
+    insert into payments (invoice_id, app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet,
       status, source, further, period_start, period_end,
       amount_gross, platform_fee, amount_net, fee_owed, credit_spent, covers_from, tx_signature,
         failure_reason, attempt, occurred_at)

@@ -2,6 +2,13 @@
 // transaction that a keeper sends and tracks. An open sponsorship with the purpose `subscribe` also
 // has an open payment attempt.
 import bs58 from 'bs58';
+import {
+  insertOfferInvoice,
+  type Invoice,
+  type InvoiceSums,
+  readInvoices,
+  voidOfferInvoice,
+} from '../invoices/invoices.ts';
 import { secondsSince } from '../postgres/clock.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import { hexOf } from '../postgres/signatures.ts';
@@ -15,8 +22,6 @@ export interface SponsoredPayment {
   platformFee: bigint;
   amountNet: bigint;
   feeOwed: bigint;
-  /** The part of the price that credit from a change of plan paid. Not included in amountGross. */
-  creditSpent: bigint;
 }
 
 /** The fields that a sponsorship takes over from its offer. */
@@ -52,7 +57,7 @@ export interface NewSponsorship extends SponsorshipTerms {
   /** Whether the transaction counts against the budget of new merchants. */
   merchantIsNew: boolean;
   /** The first payment of a sign-up; null for any other purpose. */
-  payment: SponsoredPayment | null;
+  payment: (SponsoredPayment & { invoice: InvoiceSums }) | null;
 }
 
 /**
@@ -79,10 +84,10 @@ const termsOf = (sql: Queryable, terms: SponsorshipTerms) => sql`
   ${terms.replaces}::uuid, ${terms.creditAt}::timestamptz`;
 
 /**
- * Stores a signed transaction, its sponsorship and its payment attempt. Returns `decided` if a
- * keeper has already decided about the offer, or if the offer was signed ten or more minutes ago.
- * Returns `busy` if the subscription's address has an open attempt. After `decided` or `busy`, the
- * caller must roll back.
+ * Stores a signed transaction, its sponsorship, and its invoice with a payment attempt. Returns
+ * `decided` if a keeper has already decided about the offer, or if the offer was signed ten or more
+ * minutes ago. Returns `busy` if the subscription's address has an open attempt. After `decided` or
+ * `busy`, the caller must roll back.
  */
 export async function insertSponsorship(
   tx: Transaction,
@@ -108,14 +113,17 @@ export async function insertSponsorship(
     on conflict (offer_id) do nothing
     returning transaction_id`;
   if (inserted === undefined) return 'decided';
-  if (sponsorship.payment === null) return 'stored';
-  const { periodStart, amountGross, platformFee, amountNet, feeOwed, creditSpent } =
-    sponsorship.payment;
+  const { payment, offerId, planId, subscriptionPda } = sponsorship;
+  if (payment === null || planId === null || subscriptionPda === null) return 'stored';
+  const { periodStart, amountGross, platformFee, amountNet, feeOwed, invoice } = payment;
+  const offer = { offerId, planId, subscriptionPda, asOf: sponsorship.creditAt ?? periodStart };
+  const invoiceId = await insertOfferInvoice(tx, offer, invoice);
   const attempts = await tx`
-    insert into payment_attempts (offer_id, subscription_pda, transaction_id, position,
-      period_start, claim_id, amount_gross, platform_fee, amount_net, fee_owed, credit_spent)
-    values (${sponsorship.offerId}, ${sponsorship.subscriptionPda}, ${inserted.transactionId}, 0,
-      ${periodStart}, ${sponsorship.claimId}, ${amountGross}, ${platformFee}, ${amountNet}, ${feeOwed}, ${creditSpent})
+    insert into payment_attempts (offer_id, invoice_id, subscription_pda, transaction_id, position,
+      period_start, claim_id, amount_gross, platform_fee, amount_net, fee_owed)
+    values (${offerId}, ${invoiceId}, ${subscriptionPda}, ${inserted.transactionId}, 0,
+      ${periodStart}, ${sponsorship.claimId}, ${amountGross}, ${platformFee}, ${amountNet},
+      ${feeOwed})
     on conflict (subscription_pda) where state = 'open' do nothing
     returning id`;
   return attempts.length === 1 ? 'stored' : 'busy';
@@ -155,7 +163,14 @@ export interface OpenSponsorship extends SponsorshipTerms {
   seen: ChainState | null;
   createdAt: Date;
   /** The payment attempt of a sign-up, with its amounts; null for any other purpose. */
-  attempt: (SponsoredPayment & { id: string }) | null;
+  attempt: SponsoredAttempt | null;
+}
+
+/** The open payment attempt of a sign-up. */
+export interface SponsoredAttempt extends SponsoredPayment {
+  id: string;
+  /** It has no subscription, period and cover yet. */
+  invoice: Invoice;
 }
 
 /** SQL condition: the open sponsorship `o` has no lease, or its lease has expired. */
@@ -213,39 +228,28 @@ export async function readOpenSponsorships(
     (Omit<OpenSponsorship, 'signature' | 'attempt'> & {
       signature: Buffer;
       attemptId: string | null;
+      invoiceId: string;
     } & SponsoredPayment)[]
   >`
     select s.offer_id, s.purpose, s.wallet, s.address, s.sponsor, s.merchant_id, s.plan_id,
       s.subscription_pda, s.checkout_session_id, s.replaces, s.credit_at, s.claim_id, s.transaction_id, s.fee,
       s.authority_rent, s.subscription_rent, s.seen, s.created_at, t.signature,
       t.bytes as transaction, t.last_valid_block_height, t.blockhash_slot, a.id as attempt_id,
-      a.period_start, a.amount_gross, a.platform_fee, a.amount_net, a.fee_owed, a.credit_spent
+      a.invoice_id, a.period_start, a.amount_gross, a.platform_fee, a.amount_net, a.fee_owed
     from sponsorships s join transactions t on t.id = s.transaction_id
       left join payment_attempts a on a.offer_id = s.offer_id and a.state = 'open'
     where s.offer_id = any(${[...offerIds]}::uuid[]) and s.state = 'open'`;
-  return rows.map(
-    ({
-      signature,
-      attemptId,
-      periodStart,
-      amountGross,
-      platformFee,
-      amountNet,
-      feeOwed,
-      creditSpent,
-      ...row
-    }) => ({
-      ...row,
-      signature: bs58.encode(signature),
-      attempt:
-        attemptId === null
-          ? null
-          : {
-              ...{ id: attemptId, periodStart, amountGross, platformFee, amountNet },
-              ...{ feeOwed, creditSpent },
-            },
-    }),
+  const signUps = rows.filter(({ attemptId }) => attemptId !== null);
+  const invoiceOf = await readInvoices(
+    sql,
+    signUps.map(({ invoiceId }) => invoiceId),
   );
+  return rows.map(({ signature, attemptId: id, invoiceId, ...row }) => {
+    const { periodStart, amountGross, platformFee, amountNet, feeOwed, ...rest } = row;
+    const amounts = { periodStart, amountGross, platformFee, amountNet, feeOwed };
+    const attempt = id === null ? null : { id, ...amounts, invoice: invoiceOf(invoiceId) };
+    return { ...rest, signature: bs58.encode(signature), attempt };
+  });
 }
 
 /** Renews the leases of this claim. Returns the offer ids of the renewed leases. */
@@ -297,8 +301,9 @@ export async function lockOpenSponsorship(tx: Transaction, offerId: string): Pro
 }
 
 /**
- * Ends an open sponsorship. If the transaction failed, the rent becomes 0. If the transaction
- * expired, the rent and the fee become 0. The caller must hold the sponsorship's lock.
+ * Ends an open sponsorship, and closes its invoice if no payment has. If the transaction failed,
+ * the rent becomes 0. If the transaction expired, the rent and the fee become 0. The caller must
+ * hold the sponsorship's lock.
  */
 export async function endSponsorship(
   tx: Transaction,
@@ -311,6 +316,7 @@ export async function endSponsorship(
 ): Promise<void> {
   const { state, reason, subscriptionId = null } = end;
   if (state === 'landed') await returnEarlier(tx, offerId);
+  await voidOfferInvoice(tx, offerId);
   const [ended] = await tx<{ transactionId: string }[]>`
     update sponsorships set state = ${state}, reason = ${reason}, seen = null,
       subscription_id = ${subscriptionId}, ended_at = now(), claim_id = null, lease_until = null,

@@ -80,13 +80,15 @@ export interface PaymentRecord {
   amountNet: bigint;
   txSignature: string | null;
   occurredAt: Date;
+  /** True for a pull that pays for no period. It has no event. */
+  further: boolean;
 }
 
 export function readPayments(sql: Sql, appIds: string[]): Promise<PaymentRecord[]> {
   return sql<PaymentRecord[]>`
     select p.subscription_id, p.subscription_pda, m.wallet as merchant_wallet, p.status, p.source,
       p.period_start, p.amount_gross, p.platform_fee,
-      p.amount_net, p.tx_signature, p.occurred_at
+      p.amount_net, p.tx_signature, p.occurred_at, p.further
     from payments p join apps a on a.id = p.app_id join merchants m on m.id = a.merchant_id
     where p.app_id = any(${appIds}::uuid[])`;
 }

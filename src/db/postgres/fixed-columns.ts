@@ -36,14 +36,14 @@ export const workOfKeepers = [
 ];
 /** Columns of an invoice that no update changes. */
 export const invoiceTerms = [
-  ...['id', 'app_id', 'customer_id', 'offer_id', 'subscription_pda', 'reason', 'lines'],
+  ...['id', 'app_id', 'offer_id', 'subscription_pda', 'reason', 'lines'],
   ...['plan_amount', 'usage_amount', 'items_amount', 'discount_amount', 'adjustment_amount'],
   ...['tax_amount', 'discount_id', 'total', 'credit_applied', 'amount_due', 'due_at'],
   ...['drawn_up_at', 'created_at'],
 ];
 /** Columns of an invoice that only keepers update: its settlement and its tries. */
 export const invoiceSettlement = [
-  ...['subscription_id', 'period_start', 'period_end', 'covers_from', 'covers_to'],
+  ...['customer_id', 'subscription_id', 'period_start', 'period_end', 'covers_from', 'covers_to'],
   ...['failed_tries', 'next_try_at'],
 ];
 export const amounts = ['amount_gross', 'platform_fee', 'amount_net'];
@@ -68,6 +68,7 @@ export const installationTerms = [
  */
 export const notRefunded = [
   'id',
+  'invoice_id',
   'app_id',
   'plan_id',
   'subscription_id',

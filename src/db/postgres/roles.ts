@@ -234,7 +234,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       invoices: invoiceTerms,
       payments: notRefunded,
       refunds: refundTerms,
-      payment_attempts: ['id', 'subscription_id', 'subscription_pda', ...amounts],
+      payment_attempts: ['id', 'subscription_id', 'invoice_id', 'subscription_pda', ...amounts],
       sweeps: ['name'],
       sponsorships: sponsorshipTerms,
       merchant_fees: ['merchant_id'],

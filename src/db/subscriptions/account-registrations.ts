@@ -1,8 +1,11 @@
 // The registrations of one on-chain account. After a registration has ended, its account may
 // continue to exist and get a new registration, which takes over credit and paid time of the ended
 // registration.
+import { voidOpen } from '../invoices/invoices.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
+import { takenFromKeepers } from './leases.ts';
+import { endedNow } from './merchant-edits.ts';
 import type { SubscriptionStatus } from './subscriptions.ts';
 
 /** The newest existing registration of an address. */
@@ -176,4 +179,31 @@ export async function sumCreditOf(sql: Queryable, wallet: string): Promise<bigin
     select coalesce(sum(credit), 0)::int8 as credit from subscriptions
     where subscriber_wallet = ${wallet}`;
   return row.credit;
+}
+
+/**
+ * Ends a registration whose address now has a newer registration. `endReason`: `resubscribed` if
+ * the account was closed and reopened, `replaced` if the wallet changed to another plan and back.
+ * Returns the time of the end and the credit that is left (base units), or undefined when the
+ * registration has already ended.
+ */
+export async function endReplacedRegistration(
+  sql: Queryable,
+  id: string,
+  endReason: 'resubscribed' | 'replaced' = 'resubscribed',
+): Promise<{ cancelledAt: Date; credit: bigint } | undefined> {
+  const [row] = await sql<{ cancelledAt: Date; credit: bigint }[]>`
+    with edited as (
+      update subscriptions set status = 'cancelled',
+        cancelled_at = date_trunc('milliseconds', now()),
+        cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
+        cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'),
+        end_reason = ${endReason}, past_due_since = null,
+        ended_at = ${endedNow(sql, id)}, stopped_at = coalesce(stopped_at, clock_timestamp()),
+        next_payment_due = null, updated_at = now()
+      where id = ${id} and status in ('active', 'past_due')
+      returning id, cancelled_at, credit
+    ), ${voidOpen(sql, 'edited', 'ended')}, ${takenFromKeepers(sql, sql`now()`)}
+    select cancelled_at, credit from edited`;
+  return row;
 }

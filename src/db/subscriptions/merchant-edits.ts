@@ -1,5 +1,6 @@
 // A merchant's changes to a subscription: the merchant's own ids, a discount, a pause or a
 // cancellation. subscriptions.ts registers and lists subscriptions.
+import { voidOpen } from '../invoices/invoices.ts';
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import { atEndOfAccess, takenFromKeepers } from './leases.ts';
@@ -37,7 +38,8 @@ export async function updateOwnIds(
 
 /**
  * Sets or clears a discount. A past-due subscription becomes due now, because the wallet's balance
- * may cover the reduced amount. Returns undefined when the subscription has ended.
+ * may cover the reduced amount, of which a keeper draws up a new invoice. Returns undefined when
+ * the subscription has ended.
  */
 export async function updateDiscount(
   sql: Queryable,
@@ -55,7 +57,8 @@ export async function updateDiscount(
       update subscription_work w set notices = w.notices + 1,
         due_at = case when edited.status = 'past_due' then least(w.due_at, now()) else w.due_at end
       from edited where w.subscription_id = edited.id
-    )
+    ), overdue as (select id from edited where status = 'past_due'),
+    ${voidOpen(sql, 'overdue', 'replaced')}
     select id from edited`;
   return row;
 }
@@ -120,7 +123,7 @@ export async function forceCancellation(
         next_payment_due = null, updated_at = now()
       where id = ${id} and status in ('active', 'past_due')
       returning id, cancelled_at
-    ), ${takenFromKeepers(sql, sql`now()`)}
+    ), ${voidOpen(sql, 'edited', 'ended')}, ${takenFromKeepers(sql, sql`now()`)}
     select cancelled_at from edited`;
   return row;
 }
@@ -163,7 +166,7 @@ export async function pauseSubscription(
       where id = ${id} and status in ('active', 'past_due') and cancel_requested_at is null
         and paused_at is null
       returning id, paused_at
-    ), ${takenFromKeepers(sql, sql`now()`)}
+    ), ${voidOpen(sql, 'edited', 'ended')}, ${takenFromKeepers(sql, sql`now()`)}
     select paused_at from edited`;
   return row;
 }

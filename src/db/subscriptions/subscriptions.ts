@@ -3,13 +3,7 @@
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
-import { takenFromKeepers } from './leases.ts';
-import {
-  type CancelRequester,
-  endedNow,
-  type OwnIds,
-  type OwnIdsSource,
-} from './merchant-edits.ts';
+import type { CancelRequester, OwnIds, OwnIdsSource } from './merchant-edits.ts';
 
 export type SubscriptionStatus = 'active' | 'past_due' | 'cancelled' | 'expired';
 
@@ -193,33 +187,6 @@ export const columns = (
     select failed.failure_reason from payments failed
     where failed.subscription_id = s.id and failed.status = 'failed'
     order by failed.occurred_at desc, failed.id desc limit 1) end as last_failure_reason`;
-
-/**
- * Ends a registration whose address now has a newer registration. `endReason`: `resubscribed` if
- * the account was closed and reopened, `replaced` if the wallet changed to another plan and back.
- * Returns the time of the end and the credit that is left (base units), or undefined when the
- * registration has already ended.
- */
-export async function endReplacedRegistration(
-  sql: Queryable,
-  id: string,
-  endReason: 'resubscribed' | 'replaced' = 'resubscribed',
-): Promise<{ cancelledAt: Date; credit: bigint } | undefined> {
-  const [row] = await sql<{ cancelledAt: Date; credit: bigint }[]>`
-    with edited as (
-      update subscriptions set status = 'cancelled',
-        cancelled_at = date_trunc('milliseconds', now()),
-        cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
-        cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'),
-        end_reason = ${endReason}, past_due_since = null,
-        ended_at = ${endedNow(sql, id)}, stopped_at = coalesce(stopped_at, clock_timestamp()),
-        next_payment_due = null, updated_at = now()
-      where id = ${id} and status in ('active', 'past_due')
-      returning id, cancelled_at, credit
-    ), ${takenFromKeepers(sql, sql`now()`)}
-    select cancelled_at, credit from edited`;
-  return row;
-}
 
 /** Serializes registrations of an address until the transaction ends. */
 export async function lockRegistrations(sql: Transaction, subscriptionPda: string): Promise<void> {

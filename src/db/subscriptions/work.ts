@@ -1,5 +1,6 @@
 // The keeper's statements on subscriptions: read them, write their states, make them due.
 // leases.ts has the leases.
+import { type Invoice, readUnpaidInvoices } from '../invoices/invoices.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { recordset } from '../postgres/recordset.ts';
 import { isSameAccount, stoppedAt } from './account-registrations.ts';
@@ -8,7 +9,8 @@ import { claimsTable, type ClaimKey, version } from './leases.ts';
 import { isRefunded } from './refunded.ts';
 import { stateTypes, type SubscriptionState } from './state.ts';
 
-export interface KeeperSubscription extends SubscriptionState {
+/** A subscription with its plan, as `select` reads it. */
+interface KeeperRow extends SubscriptionState {
   id: string;
   appId: string;
   planId: string;
@@ -84,6 +86,11 @@ export interface KeeperSubscription extends SubscriptionState {
   isWithoutOffer: boolean;
 }
 
+export interface KeeperSubscription extends KeeperRow {
+  /** The invoice of the newest period. Null if it is paid, or if an attempt may still pay it. */
+  invoice: Invoice | null;
+}
+
 /** A subscription with the additional fields that its events contain. */
 export interface KeeperSubscriptionForEvents extends KeeperSubscription {
   planName: string;
@@ -98,11 +105,11 @@ export interface KeeperSubscriptionForEvents extends KeeperSubscription {
 }
 
 /** Reads subscriptions, in no order, with the plan and merchant fields that the keeper needs. */
-export function readSubscriptions(
+export async function readSubscriptions(
   sql: Queryable,
   ids: string[],
 ): Promise<KeeperSubscriptionForEvents[]> {
-  return sql<KeeperSubscriptionForEvents[]>`
+  const rows = await sql<Omit<KeeperSubscriptionForEvents, 'invoice'>[]>`
     select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
       s.period_hours, w.paid_through,
       s.next_payment_due, s.announced_due, s.announced_notices, s.cancel_requested_at, s.cancel_requested_by,
@@ -142,6 +149,8 @@ export function readSubscriptions(
     join apps a on a.id = s.app_id
     join merchants m on m.id = a.merchant_id
     where s.id = any(${ids}::uuid[])`;
+  const invoices = await readUnpaidInvoices(sql, ids);
+  return rows.map((row) => ({ ...row, invoice: invoices.get(row.id) ?? null }));
 }
 
 /** A state to write, with the claim under which the keeper decided it. */

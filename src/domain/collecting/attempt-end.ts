@@ -13,6 +13,7 @@ import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { transferPlaces } from '../../chain/transactions/collection.ts';
 import type { AttemptRow, Resolution } from '../../db/money/payment-attempts.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
+import { asChanged, closeUnpaid, isInterrupted } from '../invoices/closing.ts';
 import type { Pull, ViewOrError } from './chain-view.ts';
 import { registeredAccount } from './decide.ts';
 import type { Rules } from './decision.ts';
@@ -101,6 +102,22 @@ interface AttemptView {
 export function outcomeOf(
   rules: Rules,
   row: KeeperSubscription,
+  signed: { attempt: AttemptRow; row: KeeperSubscription },
+  end: AttemptEnd,
+  seen: AttemptView,
+): Assessment & { alert?: string } {
+  const outcome = endOf(rules, row, signed, end, seen);
+  const { update } = outcome;
+  const invoice = asChanged(update, signed.attempt.invoice);
+  // An invoice stays open while its attempt is. What has ended meanwhile closes it now.
+  if (invoice.state === 'open' && (!isLive(update.state) || isInterrupted(row, invoice)))
+    closeUnpaid(update, invoice, 'ended', timeOf(seen.now));
+  return outcome;
+}
+
+function endOf(
+  rules: Rules,
+  row: KeeperSubscription,
   { attempt, row: signed }: { attempt: AttemptRow; row: KeeperSubscription },
   end: AttemptEnd,
   { view, now, mark }: AttemptView,
@@ -143,12 +160,11 @@ export function outcomeOf(
   }
   if (end.kind === 'expired')
     return { update, resolution: resolve('expired', 'never landed, and its blockhash expired') };
-  if (end.kind === 'unexplained')
-    return {
-      update,
-      resolution: resolve('unexplained', 'no history shows whether it landed'),
-      alert: 'attempt_unexplained',
-    };
+  if (end.kind === 'unexplained') {
+    if (isLive(state)) closeUnpaid(update, attempt.invoice, 'uncollectible', timeOf(now));
+    const resolution = resolve('unexplained', 'no history shows whether it landed');
+    return { update, resolution, alert: 'attempt_unexplained' };
+  }
   const alert = applyFailedAttempt(update, attempt, end.failure, { view, now, account, rules });
   return {
     update,
@@ -183,12 +199,12 @@ function applyFailedAttempt(
         : pullPeriod(account, plan, periodStart).end;
     const nextPeriod =
       account === null ? null : nextAfter(periodStart, account, pullPeriod(account, plan, now));
-    const { amountGross: gross, platformFee: fee, amountNet: net, signature } = attempt;
+    const { amountGross: gross, platformFee: fee, amountNet: net, signature, invoice } = attempt;
     const amounts = { gross, fee, net };
     const { reason } = failure;
     applyFailure(
       update,
-      { reason, now, periodStart, periodEnd, nextPeriod, amounts, signature },
+      { invoice, reason, now, periodStart, periodEnd, nextPeriod, amounts, signature },
       rules.pastDueDays,
     );
     if (!isLive(state)) {

@@ -1,6 +1,11 @@
 // The books: which on-chain payments are recorded in the database, and which periods they paid. The
 // books are read in the database transaction that writes new payments.
 import {
+  type Invoice,
+  type PulledInvoices,
+  readInvoicesOfPulls,
+} from '../../db/invoices/invoices.ts';
+import {
   type PaymentRow,
   readPaidByCredit,
   readPulled,
@@ -19,6 +24,8 @@ export class Books {
   readonly #pulls = new Set<string>();
   readonly #periods = new Set<string>();
   readonly #credited = new Set<string>();
+  readonly #attempted = new Map<string, Invoice>();
+  readonly #billed = new Map<string, Invoice>();
 
   add({ subscriptionPda, txSignature, periodStart, amountCredited = null }: Recorded): void {
     this.#pulls.add(`${subscriptionPda} ${txSignature}`);
@@ -33,7 +40,20 @@ export class Books {
     this.#periods.add(`${subscriptionPda} ${periodStart.getTime() / 1000}`);
   }
 
+  /** Adds the invoices of pulls: those of their attempts, and those of their periods. */
+  addInvoices({ attempted, billed }: PulledInvoices): void {
+    for (const { subscriptionPda, signature, invoice } of attempted)
+      this.#attempted.set(`${subscriptionPda} ${signature}`, invoice);
+    for (const { subscriptionPda, invoice } of billed)
+      this.#billed.set(
+        `${subscriptionPda} ${(invoice.periodStart?.getTime() ?? 0) / 1000}`,
+        invoice,
+      );
+  }
+
   include(other: Books): void {
+    for (const [pull, invoice] of other.#attempted) this.#attempted.set(pull, invoice);
+    for (const [period, invoice] of other.#billed) this.#billed.set(period, invoice);
     for (const pull of other.#pulls) this.#pulls.add(pull);
     for (const period of other.#periods) this.#periods.add(period);
     for (const period of other.#credited) this.#credited.add(period);
@@ -45,8 +65,12 @@ export class Books {
    */
   mark(subscriptionPda: string, pull: Pull): KnownPull {
     const period = `${subscriptionPda} ${pull.periodStart}`;
+    const invoice = pull.invoice ?? this.#attempted.get(`${subscriptionPda} ${pull.signature}`);
+    const billed = this.#billed.get(period);
     return {
       ...pull,
+      ...(invoice !== undefined && { invoice }),
+      ...(billed !== undefined && { billed }),
       recorded: this.#pulls.has(`${subscriptionPda} ${pull.signature}`),
       isPeriodPaid: this.#periods.has(period),
       isCredited: this.#credited.has(period),
@@ -55,13 +79,22 @@ export class Books {
 
   /**
    * Returns whether a payment must not be inserted: (1) its transaction is already recorded for
-   * this subscription, or (2) another payment has paid its period. Reason 2 does not apply to a
-   * `further` payment, which is an additional payment in a paid period.
+   * this subscription, (2) another payment has paid its period, or (3) its pull was assessed with
+   * the books `known`, which lack the invoice of its attempt or of its period. Reason 2 does not
+   * apply to a `further` payment, which is an additional payment in a paid period.
    */
-  refuses({ subscriptionPda, status, txSignature, further, periodStart }: PaymentRow): boolean {
+  refuses(payment: PaymentRow, known: Books): boolean {
+    const { subscriptionPda, status, txSignature, further, periodStart, invoice } = payment;
     if (status === 'failed' || txSignature === null) return false;
-    if (this.#pulls.has(`${subscriptionPda} ${txSignature}`)) return true;
-    return !further && this.#periods.has(`${subscriptionPda} ${periodStart.getTime() / 1000}`);
+    const pull = `${subscriptionPda} ${txSignature}`;
+    const period = `${subscriptionPda} ${periodStart.getTime() / 1000}`;
+    if (this.#pulls.has(pull)) return true;
+    if (!further && this.#periods.has(period)) return true;
+    if (invoice !== null && invoice.id !== null) return false;
+    return (
+      this.#attempted.get(pull)?.id !== known.#attempted.get(pull)?.id ||
+      this.#billed.get(period)?.id !== known.#billed.get(period)?.id
+    );
   }
 }
 
@@ -90,6 +123,8 @@ export async function readBooks(
   );
   const signatures = succeeded.flatMap(({ txSignature }) => txSignature ?? []);
   if (signatures.length === 0) return books;
+  const found = succeeded.filter(({ invoice }) => (invoice?.id ?? null) === null);
+  if (found.length > 0) books.addInvoices(await readInvoicesOfPulls(sql, found));
   const covered = succeeded.filter(
     ({ further, periodStart, booked }) => !further && (booked === null || booked > periodStart),
   );

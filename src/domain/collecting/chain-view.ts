@@ -7,6 +7,7 @@ import type {
   SubscriptionAccount,
   TokenAccount,
 } from '../../chain/program/layouts.ts';
+import type { Invoice } from '../../db/invoices/invoices.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 
 /** The fields of a subscription's row from which the addresses of its accounts are derived. */
@@ -84,11 +85,8 @@ export interface Pull {
    * the merchant or another puller collected the payment.
    */
   readonly feeOwed?: bigint;
-  /**
-   * The part of the period's price that a credit pays. Undefined if the database has no attempt of
-   * the payment.
-   */
-  readonly creditSpent?: bigint;
+  /** The invoice of its attempt. Undefined if the database has no attempt of the payment. */
+  readonly invoice?: Invoice;
   /**
    * Who collected the payment: `keeper` is a keeper of this service, `foreign` is the plan's owner
    * or another puller.

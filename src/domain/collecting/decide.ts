@@ -5,6 +5,8 @@ import type { SubscriptionAccount, SubscriptionTerms } from '../../chain/program
 import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
+import { openOf } from '../invoices/allocate.ts';
+import { closeOpen } from '../invoices/closing.ts';
 import { notInTrial } from '../invoices/cover.ts';
 import { drawUp } from '../invoices/draw-up.ts';
 import type { ChainView } from './chain-view.ts';
@@ -19,10 +21,10 @@ import {
   retrySoon,
   type Rules,
 } from './decision.ts';
+import { closeInterrupted, closeOver, dueInvoice } from './due-invoice.ts';
 import { failedOnChain, tryEarly } from './early-tries.ts';
 import { afterTheEnd, end, planEnd } from './ending.ts';
 import { receivable } from './fee.ts';
-import { chargedFromOf } from './late.ts';
 import { delegationObstacle, planObstacle, pullerAmong, subscriberObstacle } from './obstacles.ts';
 import { applyCredit, applyUncollected } from './paying.ts';
 import {
@@ -46,7 +48,6 @@ import {
   updateOf,
   isLive,
   setNextDue,
-  termsOf,
 } from './transitions.ts';
 import { type Ahead, awaitDue, awaitNextPeriod } from './waiting.ts';
 import { CLOSING_SECONDS, collectAt } from './window.ts';
@@ -83,8 +84,13 @@ export function decide(
   if (account !== null) observeIdentity(update, account);
   const lookup = pullLookup(row, lookups);
   const ends = { account, rules, lookup, isClosable: lookups.closingFailed !== true };
-  if (!isLive(state)) return { ...leftPulls(row, lookup), ...afterTheEnd(update, view, ends) };
+  if (!isLive(state)) {
+    const decision = { ...leftPulls(row, lookup), ...afterTheEnd(update, view, ends) };
+    closeOpen(update, 'ended', timeOf(view.now));
+    return decision;
+  }
   if (account === null && !missingIsBelieved(row, view)) return retrySoon(update, view, 10n);
+  closeInterrupted(update, view.now);
 
   const period = account === null ? null : pullPeriod(account, view.plan, view.now);
   let unread: Pick<Decision, 'alert'> | undefined;
@@ -122,6 +128,7 @@ export function decide(
   // returned in both cases.
   if (account === null || period === null)
     throw new Error('a live subscription without an account');
+  closeOver(update, view.now);
   const decision = collection(update, view, account, period, { rules, lookups });
   return unread === undefined ? decision : { ...unread, ...decision };
 }
@@ -198,15 +205,17 @@ function observeDelegation(
  * (early-tries.ts limits how often).
  */
 function observeRepair(
-  { row, state }: SubscriptionUpdate,
+  update: SubscriptionUpdate,
   view: ChainView,
   account: SubscriptionAccount,
   { period, rules }: { period: PullPeriod; rules: Rules },
 ): void {
+  const { row, state } = update;
   if (state.status !== 'past_due' || state.nextPaymentDue === null) return;
   if (period.end - view.now <= CLOSING_SECONDS) return;
   const terms = { ...row, credit: state.credit };
-  const { amountDue } = drawUp(terms, period, { minimum: rules.minimumAmount });
+  const invoice = openOf(update, period) ?? drawUp(terms, period, { minimum: rules.minimumAmount });
+  const { amountDue } = invoice;
   if (subscriberObstacle(view, account, amountDue) !== undefined) return;
   tryEarly(state, period.start, timeOf(view.now));
 }
@@ -320,16 +329,15 @@ function collection(
   // subscription.
   if (lookups.hasChanged === true) return retrySoon(update, view, CHANGE_SECONDS);
 
-  const times = { start: period.start, now, lastTriedPeriod: lookups.tried ?? null };
-  const chargedFrom = chargedFromOf(termsOf(update), times);
-  const terms = { ...termsOf(update), chargedFrom };
-  const invoice = drawUp(terms, period, { minimum: rules.minimumAmount });
-  const { total, creditApplied: creditSpent, amountDue } = invoice;
+  const lastTriedPeriod = lookups.tried ?? null;
+  const at = { now, lastTriedPeriod, minimum: rules.minimumAmount };
+  const { invoice, chargedFrom } = dueInvoice(update, period, at);
+  const { amountDue } = invoice;
   if (amountDue === 0n) {
-    const next = startOfNext(period);
+    const how = { invoice, now, next: startOfNext(period) };
     state.chargedFrom = chargedFrom;
-    if (total === 0n) applyUncollected(update, period.end, next);
-    else applyCredit(update, period, { amount: creditSpent, now, next });
+    if (invoice.total === 0n) applyUncollected(update, period, how);
+    else applyCredit(update, period, how);
     return awaitNextPeriod(update, view, account, period, ahead);
   }
   const { amounts, treasury, feeOwed } = receivable(
@@ -346,7 +354,7 @@ function collection(
     return { ...awaitPlan(update, period), blocks: blocks ?? 'not_a_puller' };
   const obstacle = subscriberObstacle(view, account, amounts.gross);
   if (obstacle !== undefined) {
-    const failed = { reason: obstacle, amounts, chargedFrom };
+    const failed = { reason: obstacle, invoice, amounts, chargedFrom };
     return failUnsent(update, view, account, period, failed, rules);
   }
   if (period.end - now <= CLOSING_SECONDS)
@@ -358,6 +366,6 @@ function collection(
   if (keeper === undefined) return keeperFailure(update, view);
   const { start: periodStart, end: periodEnd } = period;
   const isDoubted = failedOnChain(state, periodStart);
-  const money = { amounts, treasury, feeOwed, creditSpent, chargedFrom };
+  const money = { invoice, amounts, treasury, feeOwed, chargedFrom };
   return { update, collect: { keeper, periodStart, periodEnd, ...money, isDoubted } };
 }

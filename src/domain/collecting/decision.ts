@@ -1,6 +1,7 @@
 // Input and result types of decide.ts, and functions that reschedule a subscription.
 import type { OursReason } from '../../chain/program/errors.ts';
 import { timeOf } from '../../chain/time.ts';
+import type { Invoice } from '../../db/invoices/invoices.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import type { Split } from '../money.ts';
 import type { BlockReason } from '../reasons.ts';
@@ -30,14 +31,14 @@ export interface Rules {
 export interface Collectable {
   /** The keeper wallet that collects the payment. The plan names this wallet as a puller. */
   readonly keeper: string;
+  /** The invoice to pay. */
+  readonly invoice: Invoice;
   readonly periodStart: bigint;
   readonly periodEnd: bigint;
   readonly amounts: Split;
   readonly treasury: string;
   /** The fee that the merchant receives and owes, because no treasury can receive it. */
   readonly feeOwed: bigint;
-  /** The part of the period's price that is paid with credit from a change of plan. */
-  readonly creditSpent: bigint;
   /** The subscription's chargedFrom once this payment is tried (late.ts). */
   readonly chargedFrom: Date | null;
   /**

@@ -5,7 +5,7 @@ import type { ConfirmedTransaction, UnreadableTransaction } from '../../chain/rp
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { RecordedPayment } from '../../db/operating/reconciliation.ts';
 import type { Pull } from './chain-view.ts';
-import { pullsIn, type PullParties } from './pulls.ts';
+import { pullsIn, type PullParties } from './transaction-pulls.ts';
 
 export interface Difference {
   kind:

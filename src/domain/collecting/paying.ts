@@ -1,11 +1,14 @@
 // Marks periods as paid: (1) by a landed payment, (2) by a payment that an earlier registration
 // recorded, (3) by a credit, or (4) without a payment. Pure; settlement.ts writes the update.
-import { timeOf } from '../../chain/time.ts';
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import type { Invoice } from '../../db/invoices/invoices.ts';
 import type { PaymentRow } from '../../db/money/payments.ts';
+import type { SubscriptionState } from '../../db/subscriptions/state.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
-import { coveredFrom } from '../invoices/cover.ts';
+import { allocate, foreignInvoice, openOf } from '../invoices/allocate.ts';
+import { newInvoice, pay } from '../invoices/closing.ts';
+import type { Period } from '../invoices/cover.ts';
 import { drawUp, isLimited, totalOf, usesDiscount } from '../invoices/draw-up.ts';
-import type { BillingTerms } from '../invoices/terms.ts';
 import type { Pull } from './chain-view.ts';
 import { chargedFromOf } from './late.ts';
 import { nextRead } from './look-ahead.ts';
@@ -56,20 +59,17 @@ export function applyPayment(
   const { row, state, events, payments } = update;
   const period = { start: pull.periodStart, end: pull.periodEnd };
   const before = termsOf(update);
-  const isLost = pull.source === 'keeper' && pull.creditSpent === undefined;
-  if (isLost) {
+  const isLost = pull.source === 'keeper' && pull.invoice === undefined;
+  if (isLost && openOf(update, period) === null) {
     const times = { start: pull.periodStart, now: pull.at, lastTriedPeriod };
     state.chargedFrom = chargedFromOf(before, times);
   }
   const terms = termsOf(update);
-  const creditSpent = creditSpentBeside(terms, pull);
-  const payment = {
-    ...successOf(row, pull, state.failedAttempts + 1),
-    creditSpent,
-    coversFrom: coveredFrom(terms, period),
-  };
-  const { periodStart, periodEnd } = payment;
-  payments.push(payment);
+  const invoice = allocate(update, terms, pull);
+  const { creditApplied: creditSpent } = invoice;
+  const success = successOf(row, pull, state.failedAttempts + 1);
+  const { periodStart, periodEnd } = success;
+  payments.push({ ...success, invoice, creditSpent, coversFrom: laterStart(invoice) });
   if (pull.source === 'keeper') {
     const paid = pull.gross + creditSpent;
     // A lost attempt was signed some seconds before its payment landed, so a payment of a part of
@@ -99,18 +99,9 @@ export function applyPayment(
   });
 }
 
-/**
- * Returns the credit that paid for the period in addition to `pull`. Only a pull of a keeper is
- * combined with credit. If no attempt is known for the pull, the credit is assumed to have paid the
- * part of the price that the pull does not cover.
- */
-function creditSpentBeside(terms: BillingTerms & { readonly credit: bigint }, pull: Pull): bigint {
-  if (pull.source !== 'keeper') return 0n;
-  const period = { start: pull.periodStart, end: pull.periodEnd };
-  const missing = pull.creditSpent ?? totalOf(terms, period) - pull.gross;
-  if (missing <= 0n) return 0n;
-  return missing < terms.credit ? missing : terms.credit;
-}
+/** The start of the invoice's cover if it is later than that of its period, else null. */
+const laterStart = ({ coversFrom, periodStart }: Invoice): Date | null =>
+  coversFrom !== null && periodStart !== null && coversFrom > periodStart ? coversFrom : null;
 
 /**
  * Subtracts the credit that was spent on a paid period. If the payment got a limited discount, also
@@ -126,29 +117,33 @@ function spend(
 }
 
 /**
- * Records a payment of `amount` that is made entirely from credit, and adds its event. Nothing is
- * pulled for the period. `next` is the due time of the following payment.
+ * Records a payment that is made entirely from credit, and adds its event. Nothing is pulled for
+ * the period. `next` is the due time of the following payment.
  */
 export function applyCredit(
   update: SubscriptionUpdate,
-  period: { readonly start: bigint; readonly end: bigint },
-  { amount, now, next }: { amount: bigint; now: bigint; next: Date | null },
+  period: Period,
+  { invoice, now, next }: { invoice: Invoice; now: bigint; next: Date | null },
 ): void {
   settleUp(update, timeOf(period.end), 0n, next);
-  recordCredit(update, period, { amount, at: timeOf(now) });
+  recordCredit(update, period, { invoice, at: now });
 }
 
 function recordCredit(
   update: SubscriptionUpdate,
-  period: { readonly start: bigint; readonly end: bigint },
-  { amount, at: occurredAt }: { amount: bigint; at: Date },
+  period: Period,
+  { invoice: drawn, at }: { invoice: Invoice; at: bigint },
 ): void {
   const { row, state, events, payments } = update;
+  const occurredAt = timeOf(at);
+  const { creditApplied: amount } = drawn;
   const [periodStart, periodEnd] = [timeOf(period.start), timeOf(period.end)];
   const none = { amountGross: 0n, platformFee: 0n, amountNet: 0n };
+  const invoice = pay(update, drawn, occurredAt);
   payments.push({
     ...parties(row),
     ...none,
+    invoice,
     status: 'succeeded',
     source: 'credit',
     further: false,
@@ -156,7 +151,7 @@ function recordCredit(
     periodEnd,
     feeOwed: 0n,
     creditSpent: amount,
-    coversFrom: coveredFrom(termsOf(update), period),
+    coversFrom: laterStart(invoice),
     txSignature: null,
     failureReason: null,
     attempt: 1,
@@ -194,9 +189,10 @@ export function applyCover(
   const isDue = isCredited && row.replaces !== null && totalOf(terms, period) > 0n;
   if (isRefunded || (isCredited && !isDue)) state.refundedThrough = timeOf(pull.periodEnd);
   else if (isDue) {
-    const { total } = drawUp(terms, period, { minimum: 0n, room: 0n });
-    const at = row.chargedFrom ?? timeOf(period.start);
-    if (total > 0n) recordCredit(update, period, { amount: total, at });
+    const drawn = drawUp(terms, period, { minimum: 0n, room: 0n });
+    const at = row.chargedFrom === null ? period.start : unixSeconds(row.chargedFrom);
+    if (drawn.total > 0n)
+      recordCredit(update, period, { invoice: newInvoice(drawn, period, at), at });
   }
 }
 
@@ -206,15 +202,23 @@ export function applyCover(
  */
 export function applyUncollected(
   update: SubscriptionUpdate,
-  periodEnd: bigint,
-  next: Date | null,
+  period: Period,
+  { invoice, now, next }: { invoice: Invoice; now: bigint; next: Date | null },
 ): void {
-  settleUp(update, timeOf(periodEnd), 0n, next);
+  settleUp(update, timeOf(period.end), 0n, next);
+  pay(update, invoice, timeOf(now));
 }
 
 /** Records a further pull in a paid period. The state does not change and no event is sent. */
-export function applyFurther({ row, payments }: SubscriptionUpdate, pull: Pull): void {
-  payments.push({ ...successOf(row, pull, 1), further: true });
+export function applyFurther(update: SubscriptionUpdate, pull: Pull): void {
+  const invoice = furtherInvoice(update, pull);
+  update.payments.push({ ...successOf(update.row, pull, 1), invoice, further: true });
+}
+
+/** The invoice of a pull that pays for no period: for a pull of ours, that of its attempt. */
+function furtherInvoice(update: SubscriptionUpdate, pull: Pull): Invoice | null {
+  const invoice = pull.source === 'foreign' ? foreignInvoice(pull) : (pull.invoice ?? null);
+  return invoice && pay(update, invoice, timeOf(pull.at));
 }
 
 /**
@@ -224,12 +228,29 @@ export function applyFurther({ row, payments }: SubscriptionUpdate, pull: Pull):
  * recorded.
  */
 export function applyAfterEnd(
-  { row, state, payments }: SubscriptionUpdate,
+  update: SubscriptionUpdate,
   pull: Pull & { readonly recorded: boolean },
   isPeriodPaid: boolean,
 ): void {
-  if (!pull.recorded && pull.source === 'foreign')
-    payments.push({ ...successOf(row, pull, 1), further: isPeriodPaid });
+  const { row, state, payments } = update;
+  if (!pull.recorded && pull.source === 'foreign') {
+    const invoice = furtherInvoice(update, pull);
+    payments.push({ ...successOf(row, pull, 1), invoice, further: isPeriodPaid });
+  }
+  notePulled(state, pull);
+}
+
+/**
+ * Records a pull in a period that is billed and not paid: it was forgiven, given up, or ended with
+ * the subscription. The pull pays for no time.
+ */
+export function applyUnmatched(update: SubscriptionUpdate, pull: Pull): void {
+  applyFurther(update, pull);
+  notePulled(update.state, pull);
+}
+
+/** Notes that the pulls of a period are known which no payment pays. */
+function notePulled(state: SubscriptionState, pull: Pull): void {
   const periodEnd = timeOf(pull.periodEnd);
   if (state.paidThrough !== null && state.paidThrough >= periodEnd) return;
   if (state.pulledThrough !== null && state.pulledThrough >= periodEnd) return;
@@ -237,7 +258,11 @@ export function applyAfterEnd(
   state.periodPulled = pull.gross;
 }
 
-function successOf(row: KeeperSubscription, pull: Pull, attempt: number): PaymentRow {
+function successOf(
+  row: KeeperSubscription,
+  pull: Pull,
+  attempt: number,
+): Omit<PaymentRow, 'invoice'> {
   return {
     status: 'succeeded',
     source: pull.source,

@@ -1,15 +1,13 @@
-// Reads on-chain payments (pulls) from transactions, and records the pulls that the database lacks.
-import { programEvents, type TransferEvent } from '../../chain/program/events.ts';
+// Records on-chain payments (pulls) that the database lacks.
 import type { SubscriptionAccount, SubscriptionTerms } from '../../chain/program/layouts.ts';
 import { periodSeconds, type PullPeriod } from '../../chain/program/period.ts';
-import type { ConfirmedTransaction } from '../../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
+import type { Invoice } from '../../db/invoices/invoices.ts';
 import { readPulled } from '../../db/money/payments.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
-import { split } from '../money.ts';
 import type { Pull } from './chain-view.ts';
-import { applyAfterEnd, applyCover, applyFurther, applyPayment } from './paying.ts';
+import { applyAfterEnd, applyCover, applyFurther, applyPayment, applyUnmatched } from './paying.ts';
 import { isLive, type SubscriptionUpdate } from './transitions.ts';
 
 /**
@@ -28,6 +26,8 @@ export interface KnownPull extends Pull {
   readonly isRefunded?: boolean;
   /** Whether a change of plan has taken the unused part of the period's payment as a credit. */
   readonly isCredited?: boolean;
+  /** The invoice of its period, of any registration of the account. */
+  readonly billed?: Invoice;
   /**
    * Time at which this service committed its attempt of the payment; null if there is no attempt.
    * Undefined if the time does not matter, because the attempt's end records the payment.
@@ -183,10 +183,24 @@ export function recordPull(
   const isLeft = !pull.recorded && isLeftToReconcile(update.row, pull);
   if (isLeft || isAfterEnd(update, pull))
     applyAfterEnd(update, pull, pull.isPeriodPaid || isPaidHere);
+  else if (!pull.recorded && !pull.isPeriodPaid && isUnmatched(update, pull))
+    applyUnmatched(update, pull);
   else if (pull.recorded || pull.isPeriodPaid || isPaidHere) {
     if (!isCovered) applyCover(update, pull, next);
     if (!pull.recorded) applyFurther(update, pull);
   } else applyPayment(update, pull, next, lastTriedPeriod);
+}
+
+/**
+ * Whether the pull can pay no invoice, because that of its attempt or its period is closed. If the
+ * latter ended with a pause, the pull pays another one.
+ */
+function isUnmatched({ row }: SubscriptionUpdate, { invoice, billed }: KnownPull): boolean {
+  if (invoice !== undefined) return invoice.state !== 'open' && invoice.state !== 'uncollectible';
+  if (billed === undefined || billed.state === 'open') return false;
+  if (billed.state === 'paid') return true;
+  if (billed.subscriptionId !== row.id) return false;
+  return !isLive(row) || billed.voidReason !== 'ended';
 }
 
 /** Records on-chain payments in `update`, from the oldest period to the newest. */
@@ -272,70 +286,6 @@ export async function findInBooks(
     const isAll = pulls.reduce((sum, { gross }) => sum + gross, 0n) === account.amountPulled;
     return isAll ? [[row.id, { pulls, pulledFinally: true }]] : [];
   });
-}
-
-export interface PullParties {
-  readonly programId: string;
-  /**
-   * Keeper wallets, including former ones. If one of these wallets collected a payment, the
-   * `source` of the payment is `keeper`.
-   */
-  readonly keepers: readonly string[];
-  /** Wallets that receive the platform fee. */
-  readonly treasuries: readonly string[];
-  readonly subscriptionPda: string;
-  /**
-   * Platform fee in basis points of the gross amount. The merchant owes this fee when another
-   * puller collects a payment. Omit the fee when owed fees do not matter.
-   */
-  readonly feeBps?: number;
-}
-
-/** Index of the calling wallet (the puller) among the accounts of a transfer instruction. */
-const CALLER = 5;
-
-/**
- * Returns the payments of a subscription in one transaction: one payment per period, oldest period
- * first. Throws ChainDataError for an event that cannot be decoded.
- */
-export function pullsIn(
-  transaction: ConfirmedTransaction,
-  { programId, keepers, treasuries, subscriptionPda, feeBps = 0 }: PullParties,
-): Pull[] {
-  const periods = new Map<bigint, Pull>();
-  for (const event of programEvents(transaction, programId)) {
-    if (event.kind !== 'transfer' || event.subscription !== subscriptionPda) continue;
-    const puller = pullerOf(event, transaction);
-    const source = puller !== undefined && keepers.includes(puller) ? 'keeper' : 'foreign';
-    const earlier = periods.get(event.periodStart);
-    const gross = (earlier?.gross ?? 0n) + event.amount;
-    // Only a payment that a keeper collected contains a platform fee. When another puller collects,
-    // the merchant gets the whole amount.
-    const fee =
-      (earlier?.fee ?? 0n) +
-      (source === 'keeper' && treasuries.includes(event.receiver) ? event.amount : 0n);
-    periods.set(event.periodStart, {
-      signature: transaction.signature,
-      at: transaction.blockTime ?? event.periodStart,
-      periodStart: event.periodStart,
-      periodEnd: event.periodEnd,
-      gross,
-      fee,
-      net: gross - fee,
-      ...(source === 'foreign' && { feeOwed: split(gross, feeBps).fee }),
-      source,
-    });
-  }
-  return [...periods.values()].sort((a, b) => Number(a.periodStart - b.periodStart));
-}
-
-// The program's events do not name the puller in versions before 0.4.0. The instruction names the
-// puller in all versions.
-function pullerOf(
-  event: TransferEvent & { instruction: number },
-  transaction: ConfirmedTransaction,
-): string | undefined {
-  return event.puller ?? transaction.instructions[event.instruction]?.accounts[CALLER];
 }
 
 /** The results of slow RPC look-ups that an earlier decision asked for. */

@@ -18,9 +18,12 @@ export function failUnsent(
   period: PullPeriod,
   {
     reason,
+    invoice,
     amounts,
     chargedFrom,
-  }: Pick<Collectable, 'amounts' | 'chargedFrom'> & { readonly reason: SubscriberReason },
+  }: Pick<Collectable, 'invoice' | 'amounts' | 'chargedFrom'> & {
+    readonly reason: SubscriberReason;
+  },
   rules: Rules,
 ): Decision {
   const { now } = view;
@@ -29,7 +32,7 @@ export function failUnsent(
   const nextPeriod = startOfNext(period);
   applyFailure(
     update,
-    { reason, now, periodStart, periodEnd, nextPeriod, amounts, signature: null },
+    { invoice, reason, now, periodStart, periodEnd, nextPeriod, amounts, signature: null },
     rules.pastDueDays,
   );
   if (!isLive(update.state)) {
@@ -56,7 +59,7 @@ export interface Refused {
  * payment counts as failed.
  */
 export function refuse(
-  { update, collect: { amounts, chargedFrom }, reason }: Refused,
+  { update, collect, reason }: Refused,
   view: ChainView,
   account: SubscriptionAccount,
   rules: Rules,
@@ -74,5 +77,5 @@ export function refuse(
     return { update };
   }
   const period = pullPeriod(account, view.plan, view.now);
-  return failUnsent(update, view, account, period, { reason, amounts, chargedFrom }, rules);
+  return failUnsent(update, view, account, period, { ...collect, reason }, rules);
 }

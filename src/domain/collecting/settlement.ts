@@ -2,8 +2,8 @@
 // before this transaction. The transaction locks the rows. If a row has changed since its
 // assessment, for example by a cancellation through the API, the row is assessed again. Otherwise
 // the assessment is written.
+import { AddressTaken, type Invoice, writeInvoices } from '../../db/invoices/invoices.ts';
 import {
-  AddressTaken,
   type AttemptRow,
   insertAttempts,
   resolveAttempts,
@@ -81,6 +81,8 @@ export interface Settled<A> {
   readonly changed: readonly A[];
   /** Ids of the committed attempts, by subscription id. */
   readonly attempts: ReadonlyMap<string, string>;
+  /** Ids of the invoices that were drawn up or changed. */
+  readonly invoiceIds: ReadonlyMap<Invoice, string>;
   /** Recorded payments and paid periods of the subscriptions, as read in this transaction. */
   readonly books: Books;
   /** Plans that this transaction has newly marked as blocked. */
@@ -95,41 +97,52 @@ const nothing: Settled<never> = {
   written: [],
   changed: [],
   attempts: new Map(),
+  invoiceIds: new Map(),
   books: new Books(),
   blocked: [],
   queued: new Set(),
 };
 
+interface SettleOptions {
+  readonly chainNow: Date;
+  /**
+   * The timeline of Postgres when the assessment began. If the timeline has changed since, no
+   * attempt is committed. Undefined allows any timeline.
+   */
+  readonly timeline?: string | null | undefined;
+  /** The books with which the assessments were computed. Empty by default. */
+  readonly known?: Books;
+}
+
 /**
- * Writes assessments. A row whose claim is lost, or whose address has another open attempt, is
- * neither in `written` nor in `changed`. An attempt is committed only if collection is not held,
- * and only if the timeline of Postgres is still `timeline`, its value when the assessment began.
+ * Writes assessments. A row whose claim is lost, or whose address has another open attempt or
+ * another invoice for the same time, is neither in `written` nor in `changed`. An attempt is
+ * committed only if collection is not held.
  */
 export async function settle<A extends ClaimedAssessment>(
   sql: Sql,
   assessments: readonly A[],
-  chainNow: Date,
-  timeline?: string | null,
+  options: SettleOptions,
 ): Promise<Settled<A>> {
   if (assessments.length === 0) return nothing;
   try {
-    return await sql.begin((tx) => writeAssessments(tx, assessments, { chainNow, timeline }));
+    return await sql.begin((tx) => writeAssessments(tx, assessments, options));
   } catch (error) {
     if (!(error instanceof AddressTaken)) throw error;
     const { subscriptionIds: taken } = error;
     const others = assessments.filter(({ row }) => !taken.has(row.id));
-    return settle(sql, others, chainNow, timeline);
+    return settle(sql, others, options);
   }
 }
 
 /**
  * Writes assessments as `settle` does, but in the caller's transaction. Throws AddressTaken when an
- * address has another open attempt.
+ * address has another open attempt or another invoice for the same time.
  */
 export async function writeAssessments<A extends ClaimedAssessment>(
   tx: Transaction,
   assessments: readonly A[],
-  { chainNow, timeline }: { chainNow: Date; timeline?: string | null | undefined },
+  { chainNow, timeline, known = new Books() }: SettleOptions,
 ): Promise<Settled<A>> {
   const isStopped = await stopped(tx, assessments, timeline);
   await lockBlocked(tx, assessments);
@@ -146,23 +159,14 @@ export async function writeAssessments<A extends ClaimedAssessment>(
     claimed.filter(
       (one) =>
         versions.get(one.row.id) === one.row.version &&
-        !one.update.payments.some((payment) => books.refuses(payment)) &&
+        !one.update.payments.some((payment) => books.refuses(payment, known)) &&
         !isStopped(one),
     ),
   );
   const isCurrent = new Set<A>(current);
 
   const blocked = await blockPlans(tx, current);
-  const payments = current.flatMap(({ update }) => update.payments);
-  if (payments.length > 0) await insertPayments(tx, payments);
-  const resolutions = current.flatMap(({ resolution }) => resolution ?? []);
-  if (resolutions.length > 0) await resolveAttempts(tx, resolutions);
-  const signed = current.flatMap(({ attempt, claim: { claimId }, row }) => {
-    const { id: subscriptionId, subscriptionPda } = row;
-    return attempt === undefined ? [] : [{ subscriptionId, subscriptionPda, claimId, ...attempt }];
-  });
-  const attempts =
-    signed.length === 0 ? new Map<string, string>() : await insertAttempts(tx, signed);
+  const money = await writeMoney(tx, current);
   const touched = current.filter((one) => !isUntouched(one));
   const written =
     touched.length === 0
@@ -185,11 +189,35 @@ export async function writeAssessments<A extends ClaimedAssessment>(
   return {
     written: current,
     changed: claimed.filter((one) => !isCurrent.has(one)),
-    attempts,
+    ...money,
     books,
     blocked,
     queued: await storeNewEvents(tx, touched, new Map(written.map((one) => [one.id, one]))),
   };
+}
+
+/** Writes the ends of attempts, then invoices, payments and new attempts. Throws AddressTaken. */
+async function writeMoney(
+  tx: Transaction,
+  assessments: readonly ClaimedAssessment[],
+): Promise<Pick<Settled<never>, 'attempts' | 'invoiceIds'>> {
+  const resolutions = assessments.flatMap(({ resolution }) => resolution ?? []);
+  if (resolutions.length > 0) await resolveAttempts(tx, resolutions);
+  const changes = assessments.flatMap(({ update: { invoices }, row: { id: subscriptionId } }) =>
+    invoices.map((invoice) => ({ subscriptionId, invoice })),
+  );
+  const invoiceIds = await writeInvoices(tx, changes);
+  const payments = assessments.flatMap(({ update }) => update.payments);
+  if (payments.length > 0) await insertPayments(tx, payments, invoiceIds);
+  const signed = assessments.flatMap(({ attempt, claim: { claimId }, row }) => {
+    const { id: subscriptionId, subscriptionPda } = row;
+    if (attempt === undefined) return [];
+    const invoiceId = attempt.invoice.id ?? invoiceIds.get(attempt.invoice);
+    return [{ subscriptionId, subscriptionPda, claimId, ...attempt, invoiceId }];
+  });
+  const attempts =
+    signed.length === 0 ? new Map<string, string>() : await insertAttempts(tx, signed);
+  return { attempts, invoiceIds };
 }
 
 /**
@@ -219,13 +247,7 @@ export type AssessRows<A extends ClaimedAssessment> = (
   books: Books,
 ) => readonly A[] | Promise<readonly A[]>;
 
-interface SettleRowsOptions<A extends ClaimedAssessment> {
-  readonly chainNow: Date;
-  /**
-   * The timeline of Postgres when the assessment began. If the timeline has changed since, no
-   * attempt is committed. Undefined allows any timeline.
-   */
-  readonly timeline?: string | null | undefined;
+interface SettleRowsOptions<A extends ClaimedAssessment> extends Omit<SettleOptions, 'known'> {
   readonly assess: AssessRows<A>;
   /**
    * Called with the result of each database transaction after its commit. The call happens even if
@@ -258,7 +280,8 @@ export async function settleRows<A extends ClaimedAssessment>(
   const books = new Books();
   let rows = claimed;
   for (let tries = 0; tries < TRIES && rows.length > 0; tries += 1) {
-    const settled = await settle(sql, await assess(rows, books), chainNow, timeline);
+    const assessments = await assess(rows, books);
+    const settled = await settle(sql, assessments, { chainNow, timeline, known: books });
     onSettled?.(settled);
     written.push(...settled.written);
     for (const endpoint of settled.queued) queued.add(endpoint);

@@ -8,10 +8,12 @@
 // In any status, no payment is due during a trial (trialEndsAt) or a pause (pausedAt, set by the
 // API).
 import { timeOf } from '../../chain/time.ts';
+import type { Invoice } from '../../db/invoices/invoices.ts';
 import type { PaymentRow } from '../../db/money/payments.ts';
 import { stateOf, type SubscriptionState } from '../../db/subscriptions/state.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import { coveredUntil } from '../accounts/access.ts';
+import { closeOpen, countFailure } from '../invoices/closing.ts';
 import { notInTrial } from '../invoices/cover.ts';
 import { latest } from '../invoices/credits.ts';
 import type { NewEvent } from '../outbox/events.ts';
@@ -21,17 +23,21 @@ import { noteChainFailure } from './early-tries.ts';
 /** Seconds between reads of a subscription whose end waits for a change of plan. */
 export const CHANGE_SECONDS = 10n;
 
-/** A change of a subscription: its new state, the events in order, and the payments to record. */
+/**
+ * A change of a subscription: its new state, the events in order, the payments to record, and the
+ * invoices that are drawn up or changed.
+ */
 export interface SubscriptionUpdate {
   readonly row: KeeperSubscription;
   readonly state: SubscriptionState;
   readonly events: Omit<NewEvent, 'subscriptionId'>[];
   readonly payments: PaymentRow[];
+  readonly invoices: Invoice[];
 }
 
 /** Creates an update without changes. */
 export function updateOf(row: KeeperSubscription): SubscriptionUpdate {
-  return { row, state: stateOf(row), events: [], payments: [] };
+  return { row, state: stateOf(row), events: [], payments: [], invoices: [] };
 }
 
 /** Whether the subscription is active or past due. All other statuses are final. */
@@ -64,6 +70,7 @@ export const coverOf = ({ row, state }: Pick<SubscriptionUpdate, 'row' | 'state'
 
 /** A failed attempt to collect the payment of a period. Times are in Unix seconds. */
 export interface FailedTry {
+  readonly invoice: Invoice;
   readonly reason: string;
   readonly now: bigint;
   readonly periodStart: bigint;
@@ -80,10 +87,11 @@ export interface FailedTry {
  * repeated instead, because a change can only take over from a live subscription.
  */
 export function applyFailure(
-  { row, state, events, payments }: SubscriptionUpdate,
+  update: SubscriptionUpdate,
   failed: FailedTry,
   pastDueDays: number,
 ): void {
+  const { row, state, events, payments } = update;
   const now = timeOf(failed.now);
   const pastDueSince = state.pastDueSince ?? now;
   state.setbacks = 0;
@@ -109,6 +117,7 @@ export function applyFailure(
   } else state.status = 'past_due';
   payments.push({
     ...parties(row),
+    invoice: countFailure(update, failed.invoice, { at: now, next }),
     status: 'failed',
     source: 'keeper',
     further: false,
@@ -189,7 +198,7 @@ export function applyDelegation(
  * plan has replaced a subscription that becomes `cancelled`, the stored end reason is `replaced`.
  */
 export function applyEnd(
-  { row, state, events }: SubscriptionUpdate,
+  update: SubscriptionUpdate,
   {
     now,
     endReason,
@@ -197,7 +206,9 @@ export function applyEnd(
     dueAt,
   }: { now: bigint; endReason: string | null; accountClosed: boolean; dueAt: Date | null },
 ): void {
+  const { row, state, events } = update;
   const { replacedBy } = row;
+  closeOpen(update, 'ended', timeOf(now));
   if (endReason === null) {
     state.status = 'cancelled';
     state.cancelledAt = timeOf(now);

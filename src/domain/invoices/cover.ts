@@ -1,7 +1,7 @@
 // Computes which part of a period is charged. Only the rest of the period is charged if, inside the
 // period, a trial or a pause ends or the wallet resumes or registers. Times are Unix seconds. Pure.
 import { periodSeconds } from '../../chain/program/period.ts';
-import { timeOf, unixSeconds } from '../../chain/time.ts';
+import { unixSeconds } from '../../chain/time.ts';
 import type { BillingTerms, ChargeTimes } from './terms.ts';
 
 /** A period on chain. `end` is the plan's end if the plan ends inside the period. */
@@ -49,15 +49,6 @@ function startOfCharge({
     time === null ? [] : [unixSeconds(time)],
   );
   return times.reduce<bigint | null>((last, time) => latest(time, last), null);
-}
-
-/**
- * If only the last part of the period is charged, returns the start of this part. Otherwise returns
- * null.
- */
-export function coveredFrom(terms: ChargeTimes, { start, end }: Period): Date | null {
-  const from = chargeStart(terms, start);
-  return from === start || from >= end ? null : timeOf(from);
 }
 
 /**

@@ -7,28 +7,13 @@
 //   = total = credit applied + amount due (what is pulled)
 //
 // Where the plan's amount is whole cents, all lines are.
+import type { InvoiceSums, Line } from '../../db/invoices/invoices.ts';
 import { type Cover, coverOf, type Period } from './cover.ts';
 import { type BillingTerms, discountOf, floorTo, priceOf, unitOf } from './terms.ts';
 
-/** A line of an invoice. The amount is in base units and negative for a reduction. */
-export interface Line {
-  readonly kind: 'plan' | 'discount' | 'adjustment';
-  readonly amount: bigint;
-  /**
-   * Why an adjustment was made. `minimum`: a part of a period below the minimum. `room`: the chain
-   * allows no pull for it in this period.
-   */
-  readonly source?: 'minimum' | 'room';
-}
-
-export interface Invoice {
+/** An invoice of a period as it is drawn up. */
+export interface DrawnUp extends InvoiceSums {
   readonly cover: Cover;
-  readonly lines: readonly Line[];
-  /** Sum of the lines. total = creditApplied + amountDue. */
-  readonly total: bigint;
-  readonly creditApplied: bigint;
-  /** The amount to pull. */
-  readonly amountDue: bigint;
 }
 
 /** What limits an invoice, in base units. */
@@ -44,7 +29,7 @@ export function drawUp(
   terms: BillingTerms,
   period: Period,
   { minimum, room = terms.amount }: Limits,
-): Invoice {
+): DrawnUp {
   const cover = coverOf(terms, period);
   const unit = unitOf(terms.amount);
   const charged = (amount: bigint) =>

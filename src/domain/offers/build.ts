@@ -21,8 +21,8 @@ import {
 import type { PlanView, WalletView } from '../actions/wallet-view.ts';
 import { receivable } from '../collecting/fee.ts';
 import { pullerAmong } from '../collecting/obstacles.ts';
-import { creditFor } from '../invoices/draw-up.ts';
-import { NO_DISCOUNT, priceOf } from '../invoices/terms.ts';
+import { type DrawnUp, drawUp } from '../invoices/draw-up.ts';
+import { NO_DISCOUNT } from '../invoices/terms.ts';
 import { blockOf, soldPlan } from '../plans/selling.ts';
 import { offeredTrial, type SessionTerms } from '../registration/first-payment.ts';
 import type { Refusal } from './limits.ts';
@@ -65,8 +65,8 @@ export interface FirstPayment {
   readonly fee: bigint;
   readonly net: bigint;
   readonly feeOwed: bigint;
-  /** The part of the first period's price that is paid with credit from a change of plan. */
-  readonly creditSpent: bigint;
+  /** The invoice of the first period. */
+  readonly invoice: DrawnUp;
 }
 
 export interface BuiltSponsored {
@@ -190,11 +190,17 @@ function paymentOf(
   { plan, session, feeBps, change }: OfPlan,
   view: PlanView,
 ): (FirstPayment & { treasury: string }) | null {
-  const price = priceOf({ ...(session ?? NO_DISCOUNT), amount: plan.amount });
-  const creditSpent =
-    change === undefined ? 0n : creditFor(change.credit, price, change.leastPayment);
-  const gross = price - creditSpent;
-  if (gross === 0n) return null;
-  const { amounts, ...rest } = receivable(gross, { feeBps, treasury: plan.treasury }, view);
-  return { ...amounts, ...rest, creditSpent };
+  const length = periodSeconds(BigInt(plan.periodHours));
+  const invoice = drawUp(
+    {
+      ...{ ...NO_DISCOUNT, ...session, amount: plan.amount, periodHours: plan.periodHours },
+      ...{ trialEndsAt: null, unpausedAt: null, chargedFrom: null, credit: change?.credit ?? 0n },
+    },
+    { start: view.now, end: view.now + length },
+    { minimum: change?.leastPayment ?? 0n },
+  );
+  const { amountDue } = invoice;
+  if (amountDue === 0n) return null;
+  const { amounts, ...rest } = receivable(amountDue, { feeBps, treasury: plan.treasury }, view);
+  return { ...amounts, ...rest, invoice };
 }

@@ -14,7 +14,7 @@ import type { ConfirmedTransaction } from '../../chain/rpc/responses.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { Resolution } from '../../db/money/payment-attempts.ts';
-import type { OpenSponsorship, SponsoredPayment } from '../../db/offers/sponsorships.ts';
+import type { OpenSponsorship, SponsoredAttempt } from '../../db/offers/sponsorships.ts';
 import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
 import { findCheckoutSession } from '../../db/subscriptions/checkout-sessions.ts';
 import { claimOne } from '../../db/subscriptions/leases.ts';
@@ -27,8 +27,9 @@ import { Books } from '../collecting/books.ts';
 import type { ChainView, Pull } from '../collecting/chain-view.ts';
 import { registeredAccount } from '../collecting/decide.ts';
 import { noteRead } from '../collecting/ending.ts';
-import { nextAfter, pullsIn, type PullParties, recordPull } from '../collecting/pulls.ts';
+import { nextAfter, recordPull } from '../collecting/pulls.ts';
 import { LEASE_SECONDS, writeAssessments } from '../collecting/settlement.ts';
+import { pullsIn, type PullParties } from '../collecting/transaction-pulls.ts';
 import { applyEnd, type SubscriptionUpdate, updateOf } from '../collecting/transitions.ts';
 import type { RegistrationToStore } from '../registration/claiming.ts';
 import { keptIds } from '../registration/kept-ids.ts';
@@ -100,7 +101,7 @@ export interface Opened {
 export function openedBy(
   transaction: ConfirmedTransaction,
   parties: PullParties,
-  { amountGross: gross, platformFee: fee, amountNet: net, feeOwed, creditSpent }: SponsoredPayment,
+  { amountGross: gross, platformFee: fee, amountNet: net, feeOwed, invoice }: SponsoredAttempt,
 ): Opened {
   const { programId, subscriptionPda } = parties;
   const [pull] = pullsIn(transaction, parties);
@@ -110,7 +111,7 @@ export function openedBy(
   // A transaction that opens the wallet's authority too does not name its init id, which is the
   // slot in which the authority is opened.
   const initId = opened.initId === UNKNOWN_INIT_ID ? transaction.slot : opened.initId;
-  const amounts = { gross, fee, net, feeOwed, creditSpent };
+  const amounts = { gross, fee, net, feeOwed, invoice };
   return {
     account: { initId, periodStart: pull.periodStart },
     pull: { ...pull, ...amounts, source: 'keeper' },

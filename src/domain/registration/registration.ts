@@ -11,17 +11,14 @@ import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import { isDuplicate } from '../../db/postgres/outage.ts';
 import {
   type EarlierRegistration,
+  endReplacedRegistration,
   findNewestRegistration,
 } from '../../db/subscriptions/account-registrations.ts';
 import { lockCustomer } from '../../db/subscriptions/customers.ts';
 import type { ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
 import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
 import { endRefundedAccess } from '../../db/subscriptions/refunded.ts';
-import {
-  endReplacedRegistration,
-  insertRegistration,
-  lockRegistrations,
-} from '../../db/subscriptions/subscriptions.ts';
+import { insertRegistration, lockRegistrations } from '../../db/subscriptions/subscriptions.ts';
 import { deleteUnregistered, endOffers } from '../../db/subscriptions/unregistered.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { lockSuspended } from '../accounts/suspended.ts';

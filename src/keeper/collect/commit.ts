@@ -175,7 +175,7 @@ class BatchSettlement {
       report(this.#context, one.update, one.decision.alert?.reason, one.decision.alert?.detail);
       const { snapshot } = this.#found;
       const { leasedAt } = this.#lease;
-      this.payments.push(...inFlightPayment({ ...one, row }, settled.attempts, snapshot, leasedAt));
+      this.payments.push(...inFlightPayment({ ...one, row }, settled, snapshot, leasedAt));
     }
     for (const one of settled.blocked) reportBlocked(this.#context, one);
   }
@@ -223,11 +223,16 @@ type BatchReads = Awaited<ReturnType<typeof read>>;
 
 type NewAttempt = NonNullable<ClaimedAssessment['attempt']>;
 
-/** Returns the changes to write. A payment counts as tried only with its committed attempt. */
+/**
+ * Returns the changes to write. A payment counts as tried, and its invoice as drawn up, only with
+ * the committed attempt.
+ */
 function assessmentOf({ update, blocks, collect }: Decision, attempt?: NewAttempt): Assessment {
   if (attempt === undefined || collect === undefined) return { update, blocks };
-  const state = { ...update.state, chargedFrom: collect.chargedFrom };
-  return { update: { ...update, state }, blocks, attempt };
+  const { invoice, chargedFrom } = collect;
+  const state = { ...update.state, chargedFrom };
+  const invoices = invoice.id === null ? [...update.invoices, invoice] : update.invoices;
+  return { update: { ...update, state, invoices }, blocks, attempt };
 }
 
 /**
@@ -245,6 +250,7 @@ function attemptsOf(
       payments.map(({ row, collect }, position): [string, NewAttempt] => [
         row.id,
         {
+          invoice: collect.invoice,
           position,
           payments: payments.length,
           periodStart: timeOf(collect.periodStart),
@@ -256,7 +262,6 @@ function attemptsOf(
           platformFee: collect.amounts.fee,
           amountNet: collect.amounts.net,
           feeOwed: collect.feeOwed,
-          creditSpent: collect.creditSpent,
         },
       ]),
     ),
@@ -269,12 +274,14 @@ function attemptsOf(
  */
 function inFlightPayment(
   { row, decision, attempt, claim }: ClaimedAssessment & { decision: Decision },
-  ids: ReadonlyMap<string, string>,
+  { attempts, invoiceIds }: Pick<Settled<ClaimedAssessment>, 'attempts' | 'invoiceIds'>,
   snapshot: Snapshot,
   leasedAt: number,
 ): InFlightPayment[] {
-  const id = ids.get(row.id);
+  const id = attempts.get(row.id);
   if (attempt === undefined || decision.collect === undefined || id === undefined) return [];
+  const invoiceId = invoiceIds.get(attempt.invoice) ?? attempt.invoice.id;
+  const invoice = { ...attempt.invoice, id: invoiceId };
   return [
     newPayment({
       ...claim,
@@ -282,7 +289,7 @@ function inFlightPayment(
       row,
       periodEnd: decision.collect.periodEnd,
       expectedAccount: expectedAccountOf(row, snapshot, decision.collect),
-      attempt: { id, subscriptionId: row.id, ...attempt },
+      attempt: { id, subscriptionId: row.id, ...attempt, invoice },
     }),
   ];
 }

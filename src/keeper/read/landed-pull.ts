@@ -51,7 +51,7 @@ export function landedPull(
     fee: platformFee,
     net: amountNet,
     feeOwed,
-    creditSpent: attempt.creditSpent,
+    invoice: attempt.invoice,
     source: 'keeper',
   };
 }
@@ -63,6 +63,6 @@ export function landedPull(
  */
 export const asSigned = (
   pull: Pull,
-  { amountGross, platformFee: fee, amountNet: net, feeOwed, creditSpent }: AttemptRow,
+  { amountGross, platformFee: fee, amountNet: net, feeOwed, invoice }: AttemptRow,
 ): Pull =>
-  pull.gross === amountGross ? { ...pull, fee, net, feeOwed, creditSpent, source: 'keeper' } : pull;
+  pull.gross === amountGross ? { ...pull, fee, net, feeOwed, invoice, source: 'keeper' } : pull;

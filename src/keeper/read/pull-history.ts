@@ -11,7 +11,7 @@ import type { AttemptRow } from '../../db/money/payment-attempts.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import type { Pull, ViewOrError } from '../../domain/collecting/chain-view.ts';
 import { registeredAccount } from '../../domain/collecting/decide.ts';
-import { type PullParties, pullsIn } from '../../domain/collecting/pulls.ts';
+import { type PullParties, pullsIn } from '../../domain/collecting/transaction-pulls.ts';
 import { chunks } from '../../each.ts';
 import type { Context } from '../base/context.ts';
 import { asSigned, landedPull } from './landed-pull.ts';

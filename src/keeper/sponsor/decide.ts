@@ -322,7 +322,7 @@ async function commitSponsored(
       platformFee: built.payment.fee,
       amountNet: built.payment.net,
       feeOwed: built.payment.feeOwed,
-      creditSpent: built.payment.creditSpent,
+      invoice: built.payment.invoice,
     },
   };
   const cost = { fee, rent: authorityRent + subscriptionRent };
@@ -331,7 +331,8 @@ async function commitSponsored(
   await sql.begin(async (tx) => {
     const refusal = stoppedBy(await lockBrake(tx, [terms.parties]), parts);
     if (refusal !== undefined) throw new NotCommitted(refusal === 'wait' ? undefined : refusal);
-    if (!(await locksCredit(tx, offer, built.payment?.creditSpent))) throw new NotCommitted();
+    if (!(await locksCredit(tx, offer, built.payment?.invoice.creditApplied)))
+      throw new NotCommitted();
     await reserve(tx, limits, sponsorship, money);
   });
   log.info({ offer: offer.id, signature, reserved }, 'sponsored transaction committed');

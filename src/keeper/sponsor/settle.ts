@@ -12,7 +12,7 @@ import {
   endSponsorship,
   lockOpenSponsorship,
   type OpenSponsorship,
-  type SponsoredPayment,
+  type SponsoredAttempt,
 } from '../../db/offers/sponsorships.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import { readReplaced } from '../../db/subscriptions/plan-changes.ts';
@@ -28,8 +28,6 @@ import {
 } from '../../domain/offers/landed.ts';
 import type { Context } from '../base/context.ts';
 import { report } from '../track/reports.ts';
-
-type Attempt = SponsoredPayment & { id: string };
 
 /**
  * Settles a transaction that failed on chain. The sponsor paid the fee, and nothing else changed.
@@ -98,7 +96,7 @@ async function listedSlot(
  */
 const isOpenedBy = (
   { sponsor }: OpenSponsorship,
-  { periodStart }: Attempt,
+  { periodStart }: SponsoredAttempt,
   account: SubscriptionAccount,
 ) => account.payer === sponsor && account.periodStart >= unixSeconds(periodStart) - 60n;
 
@@ -170,7 +168,7 @@ export async function settleLanded(
 async function readOpened(
   context: Context,
   { signature, subscriptionPda }: OpenSponsorship,
-  attempt: Attempt,
+  attempt: SponsoredAttempt,
   plan: PlanRow,
 ): Promise<Opened> {
   const { rpc, programId, keeperWallets: keepers, treasuries } = context;
@@ -195,7 +193,7 @@ async function readOpened(
 async function openedIn(
   { rpc }: Context,
   { signature }: OpenSponsorship,
-  { amountGross: gross, platformFee: fee, amountNet: net, ...attempt }: Attempt,
+  { amountGross: gross, platformFee: fee, amountNet: net, ...attempt }: SponsoredAttempt,
   { account, slot }: { account: SubscriptionAccount; slot: bigint | null },
 ): Promise<Opened> {
   const times = await createBlockTimes(rpc)(slot === null ? [] : [slot]);
@@ -206,8 +204,8 @@ async function openedIn(
   const later = (account.periodStart - at + length / 2n) / length;
   const periodStart = account.periodStart - (later > 0n ? later : 0n) * length;
   const periodEnd = periodStart + length;
-  const { feeOwed, creditSpent } = attempt;
-  const amounts = { gross, fee, net, feeOwed, creditSpent };
+  const { feeOwed, invoice } = attempt;
+  const amounts = { gross, fee, net, feeOwed, invoice };
   const pull = { signature, at, periodStart, periodEnd, ...amounts, source: 'keeper' } as const;
   return { account, pull };
 }

@@ -35,6 +35,8 @@ const PATIENT_TRIES = 4;
  * unexplained.
  */
 const MAX_SETTLE_TRIES = 8;
+/** Seconds by which a fork may move the block of a transaction that lands again. */
+export const FORK_SECONDS = 60n;
 
 /**
  * Returns the outcome of a payment whose transaction is finalized without an error, or undefined
@@ -198,15 +200,17 @@ async function endInHistory(
   // endpoints had time to list it, and (2) the history reaches back to the attempt's blockhash, or
   // to the opening of the account, which may be later than the blockhash of a first payment, and
   // (3) the history shows how an account that is gone was closed. Otherwise it lacks what landed
-  // last. If a fork opened the account in another second than the one that was signed for, the end
-  // stays open.
+  // last. An account that opened FORK_SECONDS apart or less is the one that was signed for, after a
+  // fork: only with the merchant's signature is one closed and opened again as soon.
+  const other = view.subscription;
+  const isForked =
+    account === null && other?.periodStart === openedAt && isNear(openedAt, signedFor);
   const reachesBack =
     (oldestSlot !== null && oldestSlot <= attempt.blockhashSlot) ||
     (openedAt !== null && openedAt <= signedFor);
-  const isUpToDate = account !== null || hasClosing;
-  const isProof = settleTries >= PATIENT_TRIES && reachesBack && isUpToDate && landing.isProven;
+  const isWhole = isForked || (reachesBack && (account !== null || hasClosing));
+  const isProof = settleTries >= PATIENT_TRIES && isWhole && landing.isProven;
   if (account?.periodStart !== signedFor && !isProof) return undefined;
-  const other = view.subscription;
   if (other === null) return isGone ? { kind: 'expired' } : undefined;
   // If a new account has replaced the old account at the subscription's address, the attempt may
   // have landed on the old account. Only a history that reaches the start of the new account can
@@ -215,6 +219,12 @@ async function endInHistory(
   // The account was read at the view's slot, so it does not include later pulls.
   const counted = pulls.filter(({ slot }) => slot <= view.slot);
   return isRead && explains(counted, other) ? { kind: 'expired' } : undefined;
+}
+
+/** Whether an account that opened at `openedAt` may be the one of `signedFor`, after a fork. */
+function isNear(openedAt: bigint | null, signedFor: bigint): boolean {
+  const apart = openedAt === null ? FORK_SECONDS : openedAt - signedFor;
+  return apart < FORK_SECONDS && apart > -FORK_SECONDS;
 }
 
 export async function isAbsent({ absence }: Context, { subscriptionPda }: KeeperSubscription) {

@@ -23,6 +23,7 @@ import {
   endOfLanded,
   endOfUnclear,
   findLanded,
+  FORK_SECONDS,
   isAbsent,
   type PendingAttempt,
   type Unclear,
@@ -145,7 +146,8 @@ export class Resolver {
         return;
       }
       try {
-        const history = await findPulls(rpc, partiesOf(this.#context, row), since);
+        const from = since - FORK_SECONDS;
+        const history = await findPulls(rpc, partiesOf(this.#context, row), from);
         // Checked at every try, because with one endpoint an account counts as closed only after it
         // was missing for some time (chain/rpc/absence.ts).
         const isGone = view.subscription === null && (await isAbsent(this.#context, row));

@@ -2,11 +2,10 @@
 // read. If a subscription was cancelled or another keeper claimed it, nothing is sent. The
 // transaction stays open until its blockhash expires, because an earlier send may still land.
 import { setTimeout as pause } from 'node:timers/promises';
-import { pullPeriod } from '../../chain/program/period.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
 import { markSent } from '../../chain/rpc/follow.ts';
 import { newestSlot } from '../../chain/rpc/responses.ts';
-import { timeOf, unixSeconds } from '../../chain/time.ts';
+import { timeOf } from '../../chain/time.ts';
 import {
   type KeeperSubscription,
   readCollectable,
@@ -16,7 +15,7 @@ import type { ChainView } from '../../domain/collecting/chain-view.ts';
 import { registeredAccount } from '../../domain/collecting/decide.ts';
 import { rowByRow, settleRows } from '../../domain/collecting/settlement.ts';
 import { applyCancelSeen, updateOf, isLive } from '../../domain/collecting/transitions.ts';
-import { totalOf } from '../../domain/invoices/draw-up.ts';
+import { isInterrupted } from '../../domain/invoices/closing.ts';
 import type { Context } from '../base/context.ts';
 import { isReached, readSnapshot } from '../read/snapshot.ts';
 import type { Tracked } from './follower.ts';
@@ -126,20 +125,16 @@ export async function sendOnce(
 
 /**
  * Whether a payment may still be sent. The on-chain subscription must be the registered account and
- * not cancelled. The amount due for the period must still equal the signed amount. A new discount
- * or the end of a pause may have changed the amount due.
+ * not cancelled, and the subscription not paused since the invoice was drawn up.
  */
 function mayBeSent(
-  { attempt }: InFlightPayment,
+  { attempt: { invoice } }: InFlightPayment,
   row: KeeperSubscription,
   view: ChainView | Error,
 ): boolean {
   if (view instanceof Error) return false;
-  const account = registeredAccount(row, view.subscription);
-  if (account?.expiresAt !== 0n) return false;
-  const period = pullPeriod(account, view.plan, unixSeconds(attempt.periodStart));
-  const { amountGross, creditSpent } = attempt;
-  return totalOf(row, period) === amountGross + creditSpent;
+  if (isInterrupted(row, invoice)) return false;
+  return registeredAccount(row, view.subscription)?.expiresAt === 0n;
 }
 
 /**

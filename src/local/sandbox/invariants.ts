@@ -130,8 +130,8 @@ const moneyInvariants: Record<string, MoneyInvariant> = {
       const key = pullKey(data.txSignature, data.subscriptionPda);
       reported.set(key, (reported.get(key) ?? 0) + 1);
     }
-    const succeeded = payments.filter(({ status }) => status === 'succeeded');
-    const paid = new Set(succeeded.map((row) => pullKey(row.txSignature, row.subscriptionPda)));
+    const told = payments.filter(({ status, further }) => status === 'succeeded' && !further);
+    const paid = new Set(told.map((row) => pullKey(row.txSignature, row.subscriptionPda)));
     return [
       ...[...paid]
         .filter((key) => reported.get(key) !== 1)

@@ -9,6 +9,7 @@ import { paidOnce } from '../../fixtures/agreement.ts';
 import { HOUR, silent, type Stage, startStage } from '../../fixtures/billing.ts';
 import { runShared } from '../../fixtures/command.ts';
 import { asRole } from '../../fixtures/postgres.ts';
+import { losePayments } from '../../fixtures/rows.ts';
 
 /** What `billing reconcile` works with; `rpc` in place of the stage's. */
 function reconcilerOf({ sql, rpc, net, keeper }: Stage, other: Rpc = rpc) {
@@ -51,7 +52,7 @@ void t.test(
 
     const [lost, altered, invented] = subscriptions;
     const [gone] = (await stage.payments(lost)).slice(-1);
-    await stage.sql`delete from payments where tx_signature = ${gone!.txSignature} and subscription_id = ${lost.id}`;
+    await losePayments(stage.sql, { txSignature: gone!.txSignature, subscriptionId: lost.id });
     await stage.sql`update subscription_work set paid_through = ${gone!.periodStart}, due_at = ${gone!.periodStart} where subscription_id = ${lost.id}`;
     await stage.sql`update payments set amount_gross = amount_gross + 1, amount_net = amount_net + 1 where subscription_id = ${altered.id} and attempt = 1
     and period_start = (select max(period_start) from payments where subscription_id = ${altered.id})`;
@@ -90,6 +91,8 @@ void t.test(
     t.same((await stage.row(lost)).paidThrough, gone!.periodEnd);
     t.equal((await stage.events(lost)).at(-1)?.data.txSignature, gone!.txSignature);
     t.equal((await kinds(true)).length, 3, 'and once');
+    // At the end of a test, payments agree with their invoices.
+    await stage.sql`update payments set amount_gross = amount_gross - 1, amount_net = amount_net - 1 where amount_gross % 10 = 1`;
   },
 );
 
@@ -176,8 +179,9 @@ void t.test(
     await stage.quiet();
     await keeper.stop();
     const lost = (await stage.payments(subscriptions[0]))[0]!.txSignature!;
+    const about = { txSignature: lost, subscriptionId: subscriptions[0].id };
     const recorded = (await stage.payments(subscriptions[1]))[0]!.txSignature!;
-    await stage.sql`delete from payments where tx_signature = ${lost}`;
+    await losePayments(stage.sql, about);
     const rpc: Rpc = {
       ...stage.rpc,
       getTransaction: async (signature, options) =>
@@ -226,7 +230,7 @@ void t.test(
           blockTime: null,
         })),
     };
-    await stage.sql`delete from payments`;
+    await losePayments(stage.sql);
     const { differences } = await reconcile(reconcilerOf(stage, timeless), {
       since: new Date(at.getTime() + 1),
       until: range.until,
@@ -248,7 +252,7 @@ void t.test(
     const keeper = await stage.startKeeper();
     await paidOnce(stage, subscription);
     const [before] = await stage.payments(subscription);
-    await stage.sql`delete from payments`;
+    await losePayments(stage.sql);
     const repairs = await Promise.all(
       [1, 2].map(async () => {
         const rpc = createRpc({ urls: [stage.net.rpcUrl], log: silent });
@@ -286,9 +290,15 @@ void t.test(
     await keeper.stop();
     for (const { id } of [lost, late, known])
       await stage.sql.begin((tx) => forceCancellation(tx, id, null));
-    await stage.sql`delete from payments`;
-    await stage.sql`delete from payment_attempts where subscription_id = ${lost.id}`;
-    await stage.sql`update payment_attempts set created_at = now() where subscription_id = ${late.id}`;
+    // Two attempts were given up before their payments were found; the third one is lost.
+    await stage.sql.begin(async (tx) => {
+      await tx`set local session_replication_role = replica`;
+      await tx`delete from payments`;
+      await tx`delete from payment_attempts where subscription_id = ${lost.id}`;
+      await tx`delete from invoices where subscription_id = ${lost.id}`;
+      await tx`update invoices set state = 'uncollectible'`;
+      await tx`update payment_attempts set created_at = now() where subscription_id = ${late.id}`;
+    });
     const reconciler = { ...reconcilerOf(stage), publicUrl: 'https://pay.example' };
     const found = async (repair: boolean) =>
       (await reconcile(reconciler, { ...range, repair })).differences;
@@ -332,6 +342,7 @@ void t.test(
       const gone = subscriptions.slice(1).map(({ id }) => id);
       await tx`delete from payment_attempts where subscription_id = any(${gone})`;
       await tx`delete from payments where subscription_id = any(${gone})`;
+      await tx`delete from invoices where subscription_id = any(${gone})`;
       await tx`delete from events where subscription_id = any(${gone})`;
       await tx`delete from subscription_work where subscription_id = any(${gone})`;
       await tx`delete from subscriptions where id = any(${gone})`;
@@ -374,6 +385,7 @@ void t.test(
     await stage.sql`delete from events where subscription_id = any(${gone}::uuid[])`;
     await stage.sql`delete from payments where subscription_id = any(${gone}::uuid[])`;
     await stage.sql`delete from payment_attempts where subscription_id = any(${gone}::uuid[])`;
+    await stage.sql`delete from invoices where subscription_id = any(${gone}::uuid[])`;
     await stage.sql`delete from subscription_work where subscription_id = any(${gone}::uuid[])`;
     await stage.sql`delete from subscriptions where id = any(${gone}::uuid[])`;
 

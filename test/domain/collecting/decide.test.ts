@@ -23,6 +23,7 @@ import {
 } from '../../../src/domain/collecting/transitions.ts';
 import { asSigned, landedPull } from '../../../src/keeper/read/landed-pull.ts';
 import { down } from '../../fixtures/cents.ts';
+import { InvoiceBook } from '../../fixtures/invoices.ts';
 import {
   keeperSubscription,
   planAccount,
@@ -60,6 +61,8 @@ interface Attempt {
   /** The row that it was signed from. */
   row: KeeperSubscription;
   periodEnd: bigint;
+  /** Whether its invoice was drawn up with it. */
+  drewUp: boolean;
   signedAt: bigint;
   end: 'none' | 'dead' | Pull | Extract<AttemptEnd, { kind: 'failed' }>;
 }
@@ -69,6 +72,7 @@ interface Books extends Registration {
   /** Ended registrations of the address, the oldest first. */
   earlier: Registration[];
   payments: SubscriptionUpdate['payments'][number][];
+  invoices: InvoiceBook;
   /** The open attempt of the address. */
   attempt: Attempt | null;
 }
@@ -98,6 +102,7 @@ const booksOf = ({ row, events, registered, opened, tried, ...world }: World): B
   ...{ row, registered, opened, tried, attempt: world.attempt },
   events: [...events],
   payments: [...world.payments],
+  invoices: world.invoices.copy(),
   earlier: world.earlier.map((one) => ({ ...one, events: [...one.events] })),
 });
 
@@ -133,6 +138,7 @@ function newWorld(payer: string, given: Terms = plain): World {
     forgotten: new Set(),
     events: [],
     payments: [],
+    invoices: new InvoiceBook(),
     registered: 0,
     opened: null,
     tried: null,
@@ -202,11 +208,23 @@ function pullOnChain(
   return true;
 }
 
-function write(world: World, { state, events, payments }: SubscriptionUpdate): void {
+function write(world: World, { state, events, payments, invoices }: SubscriptionUpdate): void {
   world.row = { ...world.row, ...state };
   world.events.push(...events);
-  world.payments.push(...payments);
+  const stored = world.invoices.write(world.row.id, invoices);
+  world.payments.push(
+    ...payments.map((payment) => ({
+      ...payment,
+      invoice: payment.invoice && stored(payment.invoice),
+    })),
+  );
 }
+
+/** The row as the keeper reads it: with its open invoice, unless an attempt may still pay it. */
+const readRow = ({ row, invoices, attempt }: World): KeeperSubscription => ({
+  ...row,
+  invoice: attempt === null ? invoices.unpaid(row.id) : null,
+});
 
 /** Runs `step` with this registration in the place of the newest one. */
 function withRegistration(world: World, id: string, step: () => void): void {
@@ -233,17 +251,20 @@ function sign(world: World, collect: NonNullable<Decision['collect']>): void {
   world.signed += 1;
   world.row = { ...world.row, chargedFrom: collect.chargedFrom };
   world.tried = collect.periodStart;
+  const isNew = collect.invoice.id === null;
+  const stored = world.invoices.write(world.row.id, isNew ? [collect.invoice] : []);
   world.attempt = {
     attempt: {
+      invoice: stored(collect.invoice),
       ...{ id: 'attempt', subscriptionId: world.row.id, position: 0, payments: 1 },
       ...{ transaction: Buffer.alloc(0), lastValidBlockHeight: 0n, blockhashSlot: 0n },
       signature: `signed ${world.signed}`,
       periodStart: timeOf(collect.periodStart),
       ...{ amountGross, platformFee, amountNet, feeOwed: collect.feeOwed },
-      creditSpent: collect.creditSpent,
     },
     row: world.row,
     periodEnd: collect.periodEnd,
+    drewUp: isNew,
     signedAt: world.now,
     end: 'none',
   };
@@ -312,9 +333,10 @@ function settleAttempt(world: World): void {
     const result: AttemptEnd =
       end === 'dead' ? { kind: 'expired' } : 'kind' in end ? end : paidEnd(world, one, end);
     const seen = { view: viewOf(world), now: world.now, mark: (pull: Pull) => mark(world, pull) };
-    write(world, outcomeOf(rules, world.row, one, result, seen).update);
+    const { update } = outcomeOf(rules, readRow(world), one, result, seen);
+    world.attempt = null;
+    write(world, update);
   });
-  world.attempt = null;
 }
 
 /**
@@ -324,6 +346,8 @@ function settleAttempt(world: World): void {
 function comesLate(row: KeeperSubscription, start: bigint, now: bigint): boolean {
   const { status, trialEndsAt, unpausedAt, paidThrough, nextPaymentDue } = row;
   if (status !== 'active' || nextPaymentDue === null) return false;
+  const charged = row.chargedFrom === null ? 0n : unixSeconds(row.chargedFrom);
+  if (now <= charged + 600n) return false;
   const [trial, pause, paid] = [trialEndsAt, unpausedAt, paidThrough].map((at) =>
     at === null ? 0n : unixSeconds(at),
   ) as [bigint, bigint, bigint];
@@ -351,13 +375,34 @@ function expected(row: KeeperSubscription, start: bigint, end: bigint): bigint {
   return part < rules.minimumAmount ? 0n : part;
 }
 
+/** The amount of the invoice that stands for the period, or else of one that is drawn up now. */
+function owed(
+  { invoice }: KeeperSubscription,
+  row: KeeperSubscription,
+  start: bigint,
+  end: bigint,
+): bigint {
+  const isOpen = invoice?.state === 'open';
+  const stands = isOpen && invoice.periodStart?.getTime() === Number(start) * 1000;
+  const wasPaused =
+    row.unpausedAt !== null && invoice !== null && row.unpausedAt > invoice.drawnUpAt;
+  return stands && !wasPaused ? invoice.amountDue : expected(row, start, end);
+}
+
 function recorded(world: World, pull: Pull): boolean {
   return world.payments.some(({ txSignature }) => txSignature === pull.signature);
+}
+
+function billedOf({ invoices, attempt }: World, { periodStart }: Pull): Pick<KnownPull, 'billed'> {
+  const billed = invoices.billed(periodStart);
+  const isInFlight = billed?.id === attempt?.attempt.invoice.id;
+  return billed === undefined || isInFlight ? {} : { billed };
 }
 
 /** Marks a pull with what the books have about it. */
 const mark = (world: World, pull: Pull): KnownPull => ({
   ...pull,
+  ...billedOf(world, pull),
   recorded: recorded(world, pull),
   isPeriodPaid: world.payments.some(
     ({ status, periodStart }) =>
@@ -369,7 +414,7 @@ const mark = (world: World, pull: Pull): KnownPull => ({
 function reconcile(world: World): void {
   for (const pull of world.pulls.filter(({ source }) => source === 'keeper')) {
     if (recorded(world, pull)) continue;
-    const update = updateOf(world.row);
+    const update = updateOf(readRow(world));
     recordPull(update, mark(world, pull), timeOf(pull.periodEnd));
     if (isLive(update.state)) update.state.dueAt = timeOf(pull.at);
     write(world, update);
@@ -415,14 +460,14 @@ function decided(world: World, closes: boolean): Decision {
   const view = viewOf(world);
   let lookups: LookupResult = world.tried === null ? {} : { tried: timeOf(world.tried) };
   for (;;) {
-    const decision = decide(world.row, view, rules, lookups);
+    const decision = decide(readRow(world), view, rules, lookups);
     if (decision.needs === 'pulls') {
       lookups = { ...lookups, pulls: history(world) };
     } else if (decision.needs === 'closing') {
       if (closes) {
         world.account = null;
         world.slot += 1n;
-        return decide(world.row, viewOf(world), rules, lookups);
+        return decide(readRow(world), viewOf(world), rules, lookups);
       }
       lookups = { ...lookups, closingFailed: true };
     } else return decision;
@@ -489,7 +534,7 @@ function checkCollected(
   const { discountPeriods, chargedFrom: found } = world.row;
   const from = isLate ? world.now : found && unixSeconds(found);
   if ((chargedFrom && unixSeconds(chargedFrom)) !== from) throw new Error('charged from elsewhere');
-  const gross = expected({ ...before, discountPeriods, chargedFrom }, periodStart, periodEnd);
+  const gross = owed(before, { ...before, discountPeriods, chargedFrom }, periodStart, periodEnd);
   if (gross > terms.amount) throw new Error('above the ceiling');
   if (gross === 0n) throw new Error('collected what costs more than it brings');
   if (amounts.gross !== gross || amounts.fee !== gross / 100n || periodEnd - periodStart > length)
@@ -503,7 +548,7 @@ function checkFailed(world: World, before: KeeperSubscription, update: Subscript
     if (status !== 'failed') continue;
     const [start, end] = [unixSeconds(periodStart), unixSeconds(periodEnd)];
     const { chargedFrom, discountPeriods } = world.row;
-    if (amountGross !== expected({ ...before, chargedFrom, discountPeriods }, start, end))
+    if (amountGross !== owed(before, { ...before, chargedFrom, discountPeriods }, start, end))
       throw new Error('failed with another amount');
     // The same decision may have recorded a pull that paid the overdue period.
     const isPaid = update.payments.some((payment) => payment.status === 'succeeded');
@@ -524,7 +569,7 @@ const whileInFlight = [
  * later or never.
  */
 function turn(world: World, { delay, lost, open, closes, size }: Turn): void {
-  const before = structuredClone(world.row);
+  const before = structuredClone(readRow(world));
   const decision = decided(world, closes);
   if (decision.alert?.reason === 'period_mismatch')
     throw new Error(`${decision.alert.reason}: ${decision.alert.detail ?? ''}`);
@@ -618,7 +663,7 @@ function checkRegistration({ row, payments, events }: World): void {
   );
 }
 
-function checkMoney({ payments, pulls, events, earlier, forgotten }: World): void {
+function checkMoney({ payments, pulls, events, earlier, forgotten, invoices }: World): void {
   const told = [...earlier.flatMap((one) => one.events), ...events];
   const succeeded = payments.filter(({ status }) => status === 'succeeded');
   const paid = succeeded.filter(({ further }) => !further);
@@ -638,15 +683,28 @@ function checkMoney({ payments, pulls, events, earlier, forgotten }: World): voi
     );
   }
   const furthers = succeeded.filter(({ further }) => further);
-  for (const { periodStart } of furthers)
+  for (const { periodStart } of furthers) {
+    const billed = invoices.billed(unixSeconds(periodStart));
     assert(
-      paid.some((payment) => payment.periodStart.getTime() === periodStart.getTime()),
-      'a further pull is beside the one that paid its period',
+      (billed !== undefined && billed.state !== 'open') ||
+        paid.some((payment) => payment.periodStart.getTime() === periodStart.getTime()),
+      'a further pull is in a period that is paid, or billed and closed',
     );
+  }
   assert(
     told.filter(({ type }) => type === 'payment_success').length === paid.length,
     'each payment is told once',
   );
+  for (const { invoice, amountGross, creditSpent } of paid) {
+    assert(invoice?.state === 'paid', 'a payment pays its invoice');
+    assert(
+      invoice?.amountDue === amountGross && invoice.creditApplied === creditSpent,
+      'an invoice is paid with what is due',
+    );
+  }
+  const ids = succeeded.flatMap(({ invoice }) => invoice?.id ?? []);
+  assert(new Set(ids).size === ids.length, 'an invoice is paid once');
+  invoices.check();
   // No period is pulled twice by attempts that the keeper knows.
   const known = pulls.filter(
     ({ source, signature }) => source === 'keeper' && !forgotten.has(signature),
@@ -741,8 +799,10 @@ const acts: Record<string, (world: World, size: number) => void> = {
   register(world, size) {
     const { account, plan, row, earlier } = world;
     if (account?.expiresAt !== 0n || plan?.status !== 'active' || plan.createdAt !== START) return;
-    const isSame = world.registered === world.accounts;
+    const isSame = (world.opened ?? world.registered) === world.accounts;
     if (isSame && (isLive(row) || row.endReason === 'forced')) return;
+    // An account that is registered anew is charged from then on, later than what had ended.
+    if (isSame) world.now += 1n;
     const now = timeOf(world.now);
     if (isLive(row)) {
       world.row = {
@@ -772,6 +832,7 @@ const acts: Record<string, (world: World, size: number) => void> = {
       observedSlot: world.slot - 1n,
       trialEndsAt,
       nextPaymentDue: trialEndsAt !== null && trialEndsAt > now ? trialEndsAt : now,
+      chargedFrom: isSame ? now : null,
       ...randomDiscount(size),
     });
     Object.assign(world, { events: [], registered: world.accounts, opened: null, tried: null });
@@ -817,6 +878,7 @@ const acts: Record<string, (world: World, size: number) => void> = {
     const { row } = world;
     if (!isLive(row) || row.cancelRequestedAt !== null || row.pausedAt !== null) return;
     const now = timeOf(world.now);
+    closeOpen(world, 'ended');
     world.row = {
       ...row,
       pausedAt: now,
@@ -830,6 +892,7 @@ const acts: Record<string, (world: World, size: number) => void> = {
   unpause(world) {
     const { row } = world;
     if (!isLive(row) || row.cancelRequestedAt !== null || row.pausedAt === null) return;
+    world.now += 1n;
     const now = timeOf(world.now);
     const due = [row.paidThrough, row.trialEndsAt].reduce<Date>(
       (last, at) => (at !== null && at > last ? at : last),
@@ -848,10 +911,12 @@ const acts: Record<string, (world: World, size: number) => void> = {
   },
   discount(world, size) {
     if (!isLive(world.row)) return;
+    if (world.row.status === 'past_due') closeOpen(world, 'replaced');
     world.row = { ...world.row, ...randomDiscount(size) };
   },
   merchantForces(world, size) {
     if (!isLive(world.row) || size % 4 !== 0) return;
+    closeOpen(world, 'ended');
     const now = timeOf(world.now);
     const cancel = {
       cancelRequestedAt: world.row.cancelRequestedAt ?? now,
@@ -897,10 +962,16 @@ const acts: Record<string, (world: World, size: number) => void> = {
     void pullOnChain(world, size % 2 === 0 ? terms.amount : 1n + BigInt(size % 900), 0n, 'foreign'),
 };
 
-/** The commit of the open attempt is lost; its transaction may still land. */
+/** Closes the open invoice as `serve` does: unless an attempt may still pay it. */
+function closeOpen(world: World, reason: 'ended' | 'replaced'): void {
+  if (world.attempt === null) world.invoices.close(world.row.id, reason, world.now);
+}
+
+/** The commit of the open attempt, and of its invoice, is lost; its transaction may still land. */
 function forget(world: World): void {
-  const { end, attempt } = world.attempt!;
+  const { end, attempt, drewUp } = world.attempt!;
   if (end === 'none') world.strays.push({ gross: attempt.amountGross, fee: attempt.platformFee });
+  if (drewUp) world.invoices.forget(attempt.invoice);
   world.attempt = null;
 }
 

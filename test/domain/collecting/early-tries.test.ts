@@ -8,6 +8,7 @@ import type { ChainView } from '../../../src/domain/collecting/chain-view.ts';
 import { decide } from '../../../src/domain/collecting/decide.ts';
 import { refuse } from '../../../src/domain/collecting/refusal.ts';
 import { applyFailure, updateOf } from '../../../src/domain/collecting/transitions.ts';
+import { planInvoice } from '../../fixtures/invoices.ts';
 import {
   keeperSubscription,
   planAccount,
@@ -61,7 +62,9 @@ function failed(
     periodEnd: periodStart + DAY,
     nextPeriod: timeOf(periodStart + DAY),
   };
-  applyFailure(update, { reason: 'insufficient_funds', now, ...period, amounts, signature }, 7);
+  const invoice = planInvoice(1000n, periodStart);
+  const about = { invoice, reason: 'insufficient_funds', now };
+  applyFailure(update, { ...about, ...period, amounts, signature }, 7);
   return { ...row, ...update.state };
 }
 

@@ -49,7 +49,7 @@ async function findBlocked(sql: Sql) {
       blocks: 'not_a_puller' as const,
     };
   });
-  return settle(sql, assessments, now);
+  return settle(sql, assessments, { chainNow: now });
 }
 
 async function stateOf(sql: Sql, id: string) {

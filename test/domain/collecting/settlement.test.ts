@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import t from 'tap';
+import { unixSeconds } from '../../../src/chain/time.ts';
 import { insertAttempts } from '../../../src/db/money/payment-attempts.ts';
 import {
   holdCollection,
@@ -9,7 +10,11 @@ import {
 } from '../../../src/db/operating/collection-holds.ts';
 import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { claimDue } from '../../../src/db/subscriptions/leases.ts';
-import { readSubscriptions, type KeeperSubscription } from '../../../src/db/subscriptions/work.ts';
+import {
+  readSubscriptions,
+  type KeeperSubscription,
+  type KeeperSubscriptionForEvents,
+} from '../../../src/db/subscriptions/work.ts';
 import { forceCancel } from '../../../src/domain/change/cancel.ts';
 import {
   type Assessment,
@@ -22,8 +27,9 @@ import {
   updateOf,
   type SubscriptionUpdate,
 } from '../../../src/domain/collecting/transitions.ts';
+import { planInvoice } from '../../fixtures/invoices.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
-import { insertSubscription } from '../../fixtures/rows.ts';
+import { insertInvoice, insertSubscription } from '../../fixtures/rows.ts';
 
 const now = new Date('2026-05-01T00:00:00Z');
 
@@ -133,8 +139,24 @@ const attempt = () => ({
   platformFee: 10n,
   amountNet: 990n,
   feeOwed: 0n,
-  creditSpent: 0n,
 });
+
+let drawnUp = 0n;
+
+/** Commits a payment with an invoice of its own, as the keeper does. */
+function signedFor(
+  claim: Claim,
+  row: KeeperSubscriptionForEvents,
+  signed: ReturnType<typeof attempt> = attempt(),
+  change: Partial<KeeperSubscription> = {},
+) {
+  drawnUp += 1n;
+  const update = updateOf(row);
+  Object.assign(update.state, change);
+  const invoice = { ...planInvoice(1000n, unixSeconds(now) + drawnUp), id: null };
+  update.invoices.push(invoice);
+  return { claim, row, update, attempt: { ...signed, invoice } };
+}
 
 /** The row's version, its lease, and its attempts. */
 async function stored(sql: Sql, id: string) {
@@ -151,19 +173,17 @@ void t.test(
     const id = await subscription(sql);
     const held = await claim(sql);
     const before = await stored(sql, id);
-    const judged = (row: typeof before, change: object) => {
-      const update = updateOf(row);
-      Object.assign(update.state, { observedSlot: 7n, ...change });
-      return [{ claim: held, row, update, attempt: attempt() }];
-    };
-    const { written, attempts } = await settle(sql, judged(before, {}), now);
+    const judged = (row: typeof before, change: object) => [
+      signedFor(held, row, attempt(), { observedSlot: 7n, ...change }),
+    ];
+    const { written, attempts } = await settle(sql, judged(before, {}), { chainNow: now });
     t.equal(written.length, 1);
     t.ok(attempts.has(id));
     const after = await stored(sql, id);
     t.match(after, { version: before.version, attempts: 1 });
     // With any other change the row is written.
     await sql`update payment_attempts set state = 'expired', resolved_at = now() where subscription_id = ${id}`;
-    await settle(sql, judged(before, { periodAnchor: now }), now);
+    await settle(sql, judged(before, { periodAnchor: now }), { chainNow: now });
     t.match(await stored(sql, id), { periodAnchor: now, observedSlot: 7n, attempts: 1 });
   },
 );
@@ -208,10 +228,9 @@ void t.test(
     const rows = new Map((await readSubscriptions(sql, ids)).map((row) => [row.id, row]));
     const pack = () => {
       const shared = { ...attempt(), payments: 3 };
-      return claims.map((held, position) => {
-        const row = rows.get(held.id)!;
-        return { claim: held, row, update: updateOf(row), attempt: { ...shared, position } };
-      });
+      return claims.map((held, position) =>
+        signedFor(held, rows.get(held.id)!, { ...shared, position }),
+      );
     };
     const open = async () =>
       (await sql`select position from payment_attempts where state = 'open' order by position`).map(
@@ -219,13 +238,13 @@ void t.test(
       );
     const [changed, lost] = claims;
     await sql`update subscription_work set notices = notices + 1 where subscription_id = ${changed!.id}`;
-    const first = await settle(sql, pack(), now);
+    const first = await settle(sql, pack(), { chainNow: now });
     t.equal(first.written.length, 0);
     t.equal(first.changed.length, 3);
     t.same(await open(), []);
     for (const row of await readSubscriptions(sql, ids)) rows.set(row.id, row);
     await sql.begin((tx) => forceCancel(tx, { id: lost!.id, status: 'active' }));
-    const second = await settle(sql, pack(), now);
+    const second = await settle(sql, pack(), { chainNow: now });
     t.equal(second.written.length, 0);
     t.same(second.changed.map(({ row }) => row.id).sort(), [changed!.id, claims[2]!.id].sort());
     t.same(await open(), []);
@@ -241,18 +260,18 @@ void t.test(
     const ids = held.map(({ id }) => id);
     const rows = new Map((await readSubscriptions(sql, ids)).map((row) => [row.id, row]));
     const shared = { ...attempt(), payments: 2 };
-    const assessments = held.map((one, index) => {
-      const row = rows.get(one.id)!;
-      const signed = index < 2 ? { ...shared, position: index } : attempt();
-      return { claim: one, row, update: updateOf(row), attempt: signed };
-    });
+    const assessments = held.map((one, index) =>
+      signedFor(one, rows.get(one.id)!, index < 2 ? { ...shared, position: index } : attempt()),
+    );
     const [taken, packed, alone] = ids as [string, string, string];
     let settled: ReturnType<typeof settle> | undefined;
     await sql.begin(async (tx) => {
       const { subscriptionPda } = rows.get(taken)!;
       const claimId = randomUUID();
-      await insertAttempts(tx, [{ ...attempt(), subscriptionId: taken, subscriptionPda, claimId }]);
-      settled = settle(sql, assessments, now);
+      const invoiceId = await insertInvoice(tx, taken, { amount: 1000n });
+      const about = { subscriptionId: taken, subscriptionPda, claimId, invoiceId };
+      await insertAttempts(tx, [{ ...attempt(), ...about }]);
+      settled = settle(sql, assessments, { chainNow: now });
       for (;;) {
         const [{ waiting }] = await sql<
           [{ waiting: boolean }]
@@ -293,13 +312,8 @@ void t.test('a transaction ends when the last of its payments is resolved', asyn
   const shared = { ...attempt(), payments: 2 };
   const committed = await settle(
     sql,
-    held.map((one, position) => ({
-      claim: one,
-      row: rows.get(one.id)!,
-      update: updateOf(rows.get(one.id)!),
-      attempt: { ...shared, position },
-    })),
-    now,
+    held.map((one, position) => signedFor(one, rows.get(one.id)!, { ...shared, position })),
+    { chainNow: now },
   );
   const end = async (index: number) => {
     const one = held[index]!;
@@ -309,7 +323,7 @@ void t.test('a transaction ends when the last of its payments is resolved', asyn
       state: 'landed' as const,
       error: null,
     };
-    await settle(sql, [{ claim: one, row, update: updateOf(row), resolution }], now);
+    await settle(sql, [{ claim: one, row, update: updateOf(row), resolution }], { chainNow: now });
     const [transaction] = await sql`select state, bytes is null as empty from transactions`;
     return transaction;
   };
@@ -327,9 +341,8 @@ void t.test(
     const [row] = await readSubscriptions(sql, [held.id]);
     const { timeline } = await readBrake(sql);
     const commit = async (decidedOn: string | null) => {
-      const update = updateOf(row!);
-      const one = { claim: held, row: row!, update, attempt: attempt() };
-      const { written, changed } = await settle(sql, [one], now, decidedOn);
+      const one = signedFor(held, row!);
+      const { written, changed } = await settle(sql, [one], { chainNow: now, timeline: decidedOn });
       return [written.length, changed.length];
     };
     // Postgres failed over between the read of the accounts and the commit, and another keeper has

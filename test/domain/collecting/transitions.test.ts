@@ -12,6 +12,7 @@ import {
   updateOf,
   type FailedTry,
 } from '../../../src/domain/collecting/transitions.ts';
+import { planInvoice } from '../../fixtures/invoices.ts';
 import { keeperSubscription } from '../../fixtures/keeper-subscription.ts';
 
 const HOUR = 3600n;
@@ -34,6 +35,7 @@ const pull = (start: bigint, changes: Partial<Pull> = {}): Pull => ({
 });
 
 const failure = (changes: Partial<FailedTry> = {}): FailedTry => ({
+  invoice: planInvoice(100n, T),
   reason: 'insufficient_funds',
   now: T,
   periodStart: T,
@@ -148,7 +150,11 @@ void t.test(
       ...{ coversFrom: at(late), discountPeriods: 1, creditSpent: 100_000n, left: 400_000n },
     });
     // A known attempt says what was charged, and the row from when.
-    t.match(lost({ creditSpent: 0n }), { coversFrom: null, discountPeriods: 2, ...none });
+    t.match(lost({ invoice: planInvoice(400_092n, T) }), {
+      coversFrom: null,
+      discountPeriods: 2,
+      ...none,
+    });
     t.match(lost({ at: T + 5n, gross: 800_000n }), { coversFrom: null, discountPeriods: 1 });
     t.match(lost({ at: T + 5n, gross: 1_000_000n }), { coversFrom: null, discountPeriods: 2 });
   },

@@ -171,7 +171,7 @@ function collect(world: World): void {
     const { collect: wanted } = decision;
     if (wanted === undefined) continue;
     const { gross, fee, net } = wanted.amounts;
-    const { periodStart, periodEnd, creditSpent } = wanted;
+    const { periodStart, periodEnd, invoice } = wanted;
     const key = `${name} ${periodStart}`;
     if (world.pulls.has(key)) throw new Error('charged twice in one on-chain period');
     world.pulls.set(key, gross);
@@ -181,7 +181,7 @@ function collect(world: World): void {
     world.accounts[name] = { ...account, periodStart, amountPulled: gross };
     const signature = `${world.pulls.size}`;
     const pull: Pull = {
-      ...{ signature, at: world.now, periodStart, periodEnd, gross, fee, net, creditSpent },
+      ...{ signature, at: world.now, periodStart, periodEnd, gross, fee, net, invoice },
       source: 'keeper',
     };
     const update = updateOf(world.rows[index]!);

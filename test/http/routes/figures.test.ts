@@ -54,6 +54,7 @@ async function store(sql: Sql, app: App, life: Life): Promise<void> {
       periodEnd: earlier(payment.periodEnd),
       occurredAt: earlier(payment.occurredAt),
     })),
+    new Map(),
   );
   const ids = new Map(
     (

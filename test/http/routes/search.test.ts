@@ -3,7 +3,13 @@ import bs58 from 'bs58';
 import t from 'tap';
 import { walletPart } from '../../../src/domain/accounts/search.ts';
 import { testApi } from '../../fixtures/http.ts';
-import { insertEvent, insertPayment, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+import {
+  insertEvent,
+  insertInvoice,
+  insertPayment,
+  insertPlan,
+  insertSubscription,
+} from '../../fixtures/rows.ts';
 
 interface Hit {
   kind: string;
@@ -38,9 +44,9 @@ void t.test('search finds a record by each kind of text, only in its app', async
       insert into transactions (signature, last_valid_block_height, state)
       values (${Buffer.alloc(64, 8)}, 1, 'failed') returning id
     )
-    insert into payment_attempts (subscription_id, subscription_pda, transaction_id, period_start,
+    insert into payment_attempts (subscription_id, invoice_id, subscription_pda, transaction_id, period_start,
       claim_id, amount_gross, platform_fee, amount_net, state, resolved_at)
-    select s.id, s.subscription_pda, signed.id, now(), gen_random_uuid(), 100, 1, 99, 'failed', now()
+    select s.id, ${await insertInvoice(sql, alice, { amount: 100n })}, s.subscription_pda, signed.id, now(), gen_random_uuid(), 100, 1, 99, 'failed', now()
     from signed, subscriptions s where s.id = ${alice}`;
   const refundSignature = bs58.encode(Buffer.alloc(64, 9));
   const [refund] = await sql<{ id: string }[]>`

@@ -1,20 +1,28 @@
 import t from 'tap';
 import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { testApi } from '../../fixtures/http.ts';
-import { insertEvent, insertPayment, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+import {
+  insertEvent,
+  insertInvoice,
+  insertPayment,
+  insertPlan,
+  insertSubscription,
+} from '../../fixtures/rows.ts';
 
 /** A signed payment of each of these states. */
 async function insertAttempts(sql: Sql, subscriptionId: string, states: readonly string[]) {
-  for (const state of states)
+  for (const state of states) {
+    const invoiceId = await insertInvoice(sql, subscriptionId, { amount: 100n });
     await sql`
       with signed as (
         insert into transactions (signature, bytes, last_valid_block_height, state)
         values (sha512(${state}::bytea), ${state === 'open' ? Buffer.of(1) : null}, 1, ${state === 'unexplained' ? 'expired' : state}) returning id
       )
-      insert into payment_attempts (subscription_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net,
+      insert into payment_attempts (subscription_id, invoice_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net,
         state, resolved_at)
-      select s.id, s.subscription_pda, signed.id, now(), gen_random_uuid(), 100, 1, 99, ${state}, case when ${state !== 'open'} then now() end
+      select s.id, ${invoiceId}, s.subscription_pda, signed.id, now(), gen_random_uuid(), 100, 1, 99, ${state}, case when ${state !== 'open'} then now() end
       from signed, subscriptions s where s.id = ${subscriptionId}`;
+  }
 }
 
 void t.test(

@@ -6,18 +6,19 @@ import type { Decision } from '../../../src/domain/collecting/decision.ts';
 import { updateOf } from '../../../src/domain/collecting/transitions.ts';
 import { withinFunds } from '../../../src/keeper/collect/shared-funds.ts';
 import type { InFlightPayment } from '../../../src/keeper/track/in-flight.ts';
+import { planInvoice } from '../../fixtures/invoices.ts';
 import { keeperSubscription, START } from '../../fixtures/keeper-subscription.ts';
 
 const collected = (id: string, wallet: string, gross: bigint) => {
   const row = keeperSubscription(START, { id, subscriberWallet: wallet });
   const collect = {
     keeper: 'keeper',
+    invoice: planInvoice(gross, START),
     periodStart: START,
     periodEnd: START + 1n,
     amounts: { gross, fee: 0n, net: gross },
     treasury: 'treasury',
     feeOwed: 0n,
-    creditSpent: 0n,
     chargedFrom: null,
     isDoubted: false,
   };

@@ -9,6 +9,7 @@ import {
 } from '../../../src/db/operating/collection-holds.ts';
 import { AMOUNT, due, paidOnce, pullsOnChain, sent } from '../../fixtures/agreement.ts';
 import type { Stage, Subscription } from '../../fixtures/billing.ts';
+import { losePayments } from '../../fixtures/rows.ts';
 
 const operator = { who: 'tester', host: 'here' };
 const all = { merchantId: null, planId: null, what: null, reason: 'a test', by: operator };
@@ -33,6 +34,7 @@ async function staged(t: Test, options = {}) {
 async function failOver(stage: Stage): Promise<void> {
   await stage.sql.begin(async (tx) => {
     await tx`delete from payment_attempts`;
+    await tx`delete from invoices where state = 'open'`;
     await tx`delete from transactions`;
     await tx`update subscription_work set claim_id = null, lease_until = null`;
     await tx`update installation set timeline = '0000000A'`;
@@ -116,9 +118,8 @@ void t.test(
     stage.net.mineBlocks(40);
     // The backup was taken before the payment.
     await stage.sql.begin(async (tx) => {
-      await tx`delete from payment_attempts`;
+      await losePayments(tx);
       await tx`delete from transactions`;
-      await tx`delete from payments`;
       await tx`
       update subscriptions set period_pulled = 0, discount_percent = 60, next_payment_due = created_at`;
       await tx`update subscription_work set paid_through = null, due_at = to_timestamp(0)`;
@@ -177,8 +178,8 @@ void t.test(
     stage.net.passSeconds(700);
     stage.net.mineBlocks(40);
     await stage.sql.begin(async (tx) => {
-      for (const table of ['payment_attempts', 'transactions', 'payments'])
-        await tx.unsafe(`delete from ${table}`);
+      await losePayments(tx);
+      await tx`delete from transactions`;
       await tx`update subscription_work set due_at = null`;
       await tx`update plans set status = 'ended'`;
     });

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { transferSubscription } from '../../../src/chain/program/instructions.ts';
 import { forceCancel } from '../../../src/domain/change/cancel.ts';
-import { pullsIn } from '../../../src/domain/collecting/pulls.ts';
+import { pullsIn } from '../../../src/domain/collecting/transaction-pulls.ts';
 import { findPulls } from '../../../src/keeper/read/pull-history.ts';
 import { HOUR, startStage, type Stage, type Subscription } from '../../fixtures/billing.ts';
 import { readable } from '../../fixtures/transactions.ts';

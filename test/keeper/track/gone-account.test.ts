@@ -140,3 +140,16 @@ void t.test('an opening that is listed without a block time proves it all the sa
     page.map((one) => (one.slot === openedIn ? { ...one, blockTime: null } : one));
   t.equal(await end(4), 'expired');
 });
+
+void t.test('an opening that a fork moved to another second proves it too', async (t) => {
+  const { stage, plan, wallet, subscription, openedIn, end } = await signed(t);
+  const before = (await stage.onChain(subscription))!;
+  await stage.net.rpc('localnet_forgetBlocks', Number(BigInt(stage.net.slot()) - openedIn) + 1);
+  stage.net.passSeconds(3);
+  await stage.open(plan, wallet);
+  stage.net.mineBlocks(200);
+  const after = (await stage.onChain(subscription))!;
+  t.not(after.periodStart, before.periodStart);
+  t.equal(await end(3), 'open');
+  t.equal(await end(4), 'expired');
+});

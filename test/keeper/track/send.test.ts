@@ -9,6 +9,8 @@ import { sendAll } from '../../../src/keeper/track/send.ts';
 import { startStage, type Stage } from '../../fixtures/billing.ts';
 import { stopClock } from '../../fixtures/clock.ts';
 import { randomAddress } from '../../fixtures/http.ts';
+import { planInvoice } from '../../fixtures/invoices.ts';
+import { START } from '../../fixtures/keeper-subscription.ts';
 
 /** `count` transactions of `size` claimed subscriptions each, which the chain does not have. */
 async function transactions(stage: Stage, count: number, size = 1): Promise<InFlightTransaction[]> {
@@ -26,7 +28,10 @@ async function transactions(stage: Stage, count: number, size = 1): Promise<InFl
   ).map(({ id }) => id);
   const payments = (await readSubscriptions(stage.sql, ids)).map(
     (row) =>
-      ({ id: row.id, row, claimId, notices: 0, checked: 0, isStopped: false }) as InFlightPayment,
+      ({
+        ...{ id: row.id, row, claimId, notices: 0, checked: 0, isStopped: false },
+        attempt: { invoice: planInvoice(1n, START) },
+      }) as InFlightPayment,
   );
   return Array.from(
     { length: count },

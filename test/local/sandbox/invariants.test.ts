@@ -62,6 +62,7 @@ function sound(): Evidence {
         amountNet: 99n,
         txSignature: 'signature',
         occurredAt: start,
+        further: false,
       },
     ],
     events,

@@ -21,7 +21,7 @@ import {
   differenceOf,
   unreadableRecord,
 } from '../../../domain/collecting/differences.ts';
-import { pullsIn } from '../../../domain/collecting/pulls.ts';
+import { pullsIn } from '../../../domain/collecting/transaction-pulls.ts';
 import { each } from '../../../each.ts';
 import { compareOnChain, nameUnexplained, nameUnknown } from './missing.ts';
 import { byPlans, pullsOnChain, type ReadTransactions } from './on-chain.ts';

@@ -5,7 +5,6 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { timeOf } from '../../../chain/time.ts';
 import { readPulled } from '../../../db/money/payments.ts';
-import { findLostSignUp } from '../../../db/offers/lost-sign-ups.ts';
 import {
   findOwner,
   findPulledFrom,
@@ -23,7 +22,6 @@ import { rowByRow, settleRows } from '../../../domain/collecting/settlement.ts';
 import { updateOf, isLive } from '../../../domain/collecting/transitions.ts';
 import { split } from '../../../domain/money.ts';
 import { chunks } from '../../../each.ts';
-import { registerSignUp, type SignUpReader } from './sign-ups.ts';
 
 const PAGE = 500;
 
@@ -33,7 +31,6 @@ interface Repair {
   publicUrl: string;
   /** Signatures of recorded payments that are missing on chain. */
   unfounded: ReadonlySet<string>;
-  chain: SignUpReader;
 }
 
 /**
@@ -72,19 +69,13 @@ export async function compareOnChain(
 async function missing(
   sql: Sql,
   { subscriptionPda, pull }: PlanPull,
-  { repair, publicUrl, unfounded, chain }: Repair,
+  { repair, publicUrl, unfounded }: Repair,
 ): Promise<Difference | undefined> {
   const { signature, source } = pull;
   const periodStart = timeOf(pull.periodStart);
   const puller = source === 'keeper' ? 'the keeper' : 'another puller';
   const moved = `${puller} pulled ${pull.gross.toString()} for the period from ${periodStart.toISOString()}`;
   const about = { signature, subscriptionPda };
-  const signUp = source === 'keeper' ? await findLostSignUp(sql, signature) : undefined;
-  if (signUp !== undefined) {
-    const repaired = repair && (await registerSignUp(sql, chain, signUp, signature));
-    const detail = `${moved} with a sponsored sign-up, which is not registered: its account was gone before a keeper settled it`;
-    return { ...about, kind: 'no_subscription', detail, repaired };
-  }
   const owner =
     source === 'keeper'
       ? await findOwner(sql, subscriptionPda, signature)
