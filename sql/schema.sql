@@ -170,6 +170,21 @@ AS $function$
     || repeat('0', 16))::uuid
 $function$;
 
+CREATE OR REPLACE FUNCTION public.invoice_adds_up()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if not lines_add_up(new.lines, new.plan_amount, new.usage_amount, new.items_amount,
+    new.discount_amount, new.adjustment_amount, new.tax_amount)
+  then
+    raise exception 'the lines of an invoice do not add up to its sums'
+      using errcode = 'check_violation', constraint = 'lines_add_up';
+  end if;
+  return null;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION public.invoice_stands()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -851,10 +866,10 @@ create table invoices (
   constraint invoices_state_check CHECK ((state = ANY (ARRAY['open'::text, 'paid'::text, 'void'::text, 'uncollectible'::text]))),
   constraint invoices_total_check CHECK ((total >= 0)),
   constraint invoices_void_reason_check CHECK ((void_reason = ANY (ARRAY['forgiven'::text, 'replaced'::text, 'ended'::text, 'offer'::text]))),
-  constraint lines_add_up CHECK ((lines_add_up(lines, plan_amount, usage_amount, items_amount, discount_amount, adjustment_amount, tax_amount) AND (total = (((((plan_amount + usage_amount) + items_amount) + discount_amount) + adjustment_amount) + tax_amount)))),
   constraint period_invoice_has_cover CHECK (((reason <> 'period'::text) OR (subscription_id IS NULL) OR (num_nulls(period_start, covers_from) = 0))),
   constraint period_is_whole CHECK (((num_nulls(period_start, period_end) = ANY (ARRAY[0, 2])) AND (period_end > period_start))),
   constraint subscription_has_customer CHECK (((subscription_id IS NULL) OR (customer_id IS NOT NULL))),
+  constraint sums_add_up CHECK ((total = (((((plan_amount + usage_amount) + items_amount) + discount_amount) + adjustment_amount) + tax_amount))),
   constraint unpaid_has_time CHECK (((unpaid_at IS NULL) OR (troubled_at IS NOT NULL))),
   constraint void_has_reason CHECK (((state = 'void'::text) = (void_reason IS NOT NULL))),
   constraint invoices_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
@@ -862,7 +877,7 @@ create table invoices (
   constraint invoices_offer_id_fkey FOREIGN KEY (offer_id) REFERENCES sponsorships(offer_id),
   constraint invoices_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint invoices_pkey PRIMARY KEY (id)
-) with (fillfactor=80, autovacuum_vacuum_scale_factor=0.02);
+) with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02);
 comment on table invoices is 'what is owed, drawn up once: lines and sums never change; payments pay invoices';
 comment on column invoices.offer_id is 'the sponsored sign-up whose transaction pays it; it has a customer and a subscription once that is settled';
 comment on column invoices.reason is 'period: of a period; items, threshold: in between; final: what was used, after the last period; foreign: a pull by another puller in a paid period';
@@ -882,6 +897,7 @@ CREATE INDEX invoices_troubled ON public.invoices USING btree (app_id, troubled_
 CREATE INDEX invoices_unpaid ON public.invoices USING btree (app_id, unpaid_at, id) WHERE (unpaid_at IS NOT NULL);
 CREATE UNIQUE INDEX one_invoice_per_cover ON public.invoices USING btree (subscription_pda, period_start, covers_from) WHERE ((reason = 'period'::text) AND ((void_reason IS NULL) OR (void_reason = ANY (ARRAY['forgiven'::text, 'ended'::text]))));
 CREATE UNIQUE INDEX one_invoice_per_offer ON public.invoices USING btree (offer_id) WHERE (offer_id IS NOT NULL);
+CREATE TRIGGER invoice_adds_up AFTER INSERT ON public.invoices FOR EACH ROW EXECUTE FUNCTION invoice_adds_up();
 CREATE TRIGGER invoice_stands BEFORE UPDATE ON public.invoices FOR EACH ROW EXECUTE FUNCTION invoice_stands();
 
 create table last_reconciliation (

@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import t from 'tap';
+import { readInvoicesOfPulls, readUnpaidInvoices } from '../../src/db/invoices/invoices.ts';
 import { dailyFigures } from '../../src/db/money/analytics.ts';
 import {
   measureOpenAttempts,
@@ -44,6 +45,8 @@ const BATCH = 100;
 /** Subscriptions of another app. */
 const SMALL = 20;
 const NOW = new Date('2030-01-01T00:00:00Z');
+/** Start of the period of each payment. */
+const HOUR_AGO = new Date('2029-12-31T23:00:00Z');
 /**
  * Blocks of 8 kB that a statement may read for each row that it handles: table, indexes, joins and
  * writes.
@@ -283,6 +286,18 @@ void t.test(
           }),
       ],
       readBacklog: [500, (sql) => leases.readBacklog(sql, NOW)],
+      readUnpaidInvoices: [BATCH, (sql) => readUnpaidInvoices(sql, ids)],
+      readInvoicesOfPulls: [
+        2 * BATCH,
+        (sql) =>
+          readInvoicesOfPulls(
+            sql,
+            pdas.map((subscriptionPda, index) => ({
+              ...{ subscriptionPda, periodStart: HOUR_AGO },
+              txSignature: signatures[index] ?? null,
+            })),
+          ),
+      ],
       readOpenAttempts: [BATCH, (sql) => readOpenAttempts(sql, ids)],
       readUnderWay: [BATCH, (sql) => readUnderWay(sql, ids)],
       // Payments, their transactions, and the other payments of these.

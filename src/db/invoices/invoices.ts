@@ -223,16 +223,15 @@ export async function readUnpaidInvoices(
   subscriptionIds: readonly string[],
 ): Promise<Map<string, Invoice>> {
   const rows = await sql<(StoredInvoice & { subscriptionId: string })[]>`
-    select ${invoiceColumns(sql)}
-    from subscriptions s cross join lateral (
-      select n.id from invoices n
-      where n.subscription_pda = s.subscription_pda and n.reason = 'period'
-        and (n.void_reason is null or n.void_reason in ('forgiven', 'ended'))
-        and n.period_start is not null
-      order by n.period_start desc, n.covers_from desc limit 1
-    ) as newest join invoices i on i.id = newest.id
-    where s.id = any(${[...subscriptionIds]}::uuid[]) and i.subscription_id = s.id
-      and i.state <> 'paid' and not exists (select from payment_attempts a
+    select newest.* from subscriptions s cross join lateral (
+      select ${invoiceColumns(sql)} from invoices i
+      where i.subscription_pda = s.subscription_pda and i.reason = 'period'
+        and (i.void_reason is null or i.void_reason in ('forgiven', 'ended'))
+        and i.period_start is not null
+      order by i.period_start desc, i.covers_from desc limit 1
+    ) as newest
+    where s.id = any(${[...subscriptionIds]}::uuid[]) and newest.subscription_id = s.id
+      and newest.state <> 'paid' and not exists (select from payment_attempts a
         where a.subscription_pda = s.subscription_pda and a.state = 'open')`;
   return new Map(rows.map((row) => [row.subscriptionId, withLines(row)]));
 }
