@@ -201,7 +201,11 @@ export function judge(books: Books) {
  * payments per landed transaction.
  */
 function costs({ attempts, payments, fees }: Books) {
-  const states = new Map(attempts.map(({ signature, state }) => [signature, state]));
+  // A transaction has failed if one of its payments has, whatever was known of the others.
+  const failedLast = [...attempts].sort(
+    (a, b) => Number(a.state === 'failed') - Number(b.state === 'failed'),
+  );
+  const states = new Map(failedLast.map(({ signature, state }) => [signature, state]));
   const paid = payments.filter((one) => one.status === 'succeeded' && one.source === 'keeper');
   const landed = new Set(paid.map(({ txSignature }) => txSignature));
   const lamports = [...states.keys()].reduce(

@@ -188,22 +188,6 @@ export async function resolveAttempts(
     )`;
 }
 
-/**
- * Returns the start of the newest period for which each of these subscriptions has an attempt that
- * did not land. A subscription without such an attempt is not in the result.
- */
-export function readTried(
-  sql: Queryable,
-  subscriptionIds: readonly string[],
-): Promise<{ subscriptionId: string; periodStart: Date }[]> {
-  // The states are those of the index attempts_in_vain.
-  return sql<{ subscriptionId: string; periodStart: Date }[]>`
-    select subscription_id, max(period_start) as period_start from payment_attempts
-    where subscription_id = any(${[...subscriptionIds]}::uuid[])
-      and state in ('failed', 'expired', 'unexplained')
-    group by subscription_id`;
-}
-
 /** Returns the number of open attempts and the age of the oldest open attempt. */
 export async function measureOpenAttempts(
   sql: Queryable,

@@ -329,8 +329,7 @@ function collection(
   // subscription.
   if (lookups.hasChanged === true) return retrySoon(update, view, CHANGE_SECONDS);
 
-  const lastTriedPeriod = lookups.tried ?? null;
-  const at = { now, lastTriedPeriod, minimum: rules.minimumAmount };
+  const at = { now, minimum: rules.minimumAmount };
   const { invoice, chargedFrom } = dueInvoice(update, period, at);
   const { amountDue } = invoice;
   if (amountDue === 0n) {

@@ -21,17 +21,17 @@ const UNTRIED_SECONDS = 259_200n;
 /**
  * Returns the invoice to collect, which the update does not have yet if it is new, and the
  * subscription's chargedFrom once it is tried. `minimum` is the minimum amount to collect in base
- * units; `lastTriedPeriod` is that of chargedFromOf().
+ * units.
  */
 export function dueInvoice(
   update: SubscriptionUpdate,
   period: Period,
-  { now, minimum, lastTriedPeriod }: { now: bigint; minimum: bigint; lastTriedPeriod: Date | null },
+  { now, minimum }: { now: bigint; minimum: bigint },
 ): { invoice: Invoice; chargedFrom: Date | null } {
   const standing = standingInvoice(update, period, now);
   if (standing !== null) return { invoice: standing, chargedFrom: update.state.chargedFrom };
-  const times = { start: period.start, now, lastTriedPeriod };
-  const tried = { ...termsOf(update), chargedFrom: chargedFromOf(termsOf(update), times) };
+  const terms = termsOf(update);
+  const tried = { ...terms, chargedFrom: chargedFromOf(terms, period.start, now) };
   // Another invoice may have ended in the second from which the period is charged.
   const from = chargeStart(tried, period.start);
   const free = freeFrom(update, period, from);

@@ -197,7 +197,7 @@ function recordLastPulls(
   const [anchor, length] = [unixSeconds(row.periodAnchor), periodSeconds(BigInt(row.periodHours))];
   for (const pull of oldestFirst(lookup.pulls)) {
     if (pull.periodStart < anchor || (pull.periodStart - anchor) % length !== 0n) continue;
-    recordPull(update, pull, null, lookup.lastTriedPeriod);
+    recordPull(update, pull, null);
   }
   // An unreadable transaction may contain the last payment, so the history is read again later. The
   // number of retries is limited, because anyone can send an unreadable transaction to the address.

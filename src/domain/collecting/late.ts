@@ -42,13 +42,8 @@ export function isLate(row: KeeperSubscription, start: bigint, now: bigint): boo
 }
 
 /**
- * Returns charged_from for a payment of the period at `start` that is tried at `now`.
- * `lastTriedPeriod` is the start of the newest period with an earlier try, or null.
+ * Returns charged_from for an invoice of the period at `start` that is drawn up at `now`. A retry
+ * collects the invoice that stands, so each one is drawn up with a first try.
  */
-export function chargedFromOf(
-  row: KeeperSubscription,
-  { start, now, lastTriedPeriod }: { start: bigint; now: bigint; lastTriedPeriod: Date | null },
-): Date | null {
-  const isFirst = lastTriedPeriod === null || unixSeconds(lastTriedPeriod) < start;
-  return isFirst && isLate(row, start, now) ? timeOf(now) : row.chargedFrom;
-}
+export const chargedFromOf = (row: KeeperSubscription, start: bigint, now: bigint): Date | null =>
+  isLate(row, start, now) ? timeOf(now) : row.chargedFrom;

@@ -48,22 +48,15 @@ function settleUp(
 /**
  * Records a landed payment and adds its event, even if the subscription ended while the payment was
  * in flight. If Postgres has lost the attempt, it has also lost from when the period was charged:
- * this is derived from the time of the payment. `lastTriedPeriod` is that of chargedFromOf().
+ * this is derived from the time of the payment.
  */
-export function applyPayment(
-  update: SubscriptionUpdate,
-  pull: Pull,
-  next: Date | null,
-  lastTriedPeriod: Date | null = null,
-): void {
+export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date | null): void {
   const { row, state, events, payments } = update;
   const period = { start: pull.periodStart, end: pull.periodEnd };
   const before = termsOf(update);
   const isLost = pull.source === 'keeper' && pull.invoice === undefined;
-  if (isLost && openOf(update, period) === null) {
-    const times = { start: pull.periodStart, now: pull.at, lastTriedPeriod };
-    state.chargedFrom = chargedFromOf(before, times);
-  }
+  if (isLost && openOf(update, period) === null)
+    state.chargedFrom = chargedFromOf(before, pull.periodStart, pull.at);
   const terms = termsOf(update);
   const invoice = allocate(update, terms, pull);
   const { creditApplied: creditSpent } = invoice;

@@ -69,8 +69,6 @@ export type PullLookup =
       readonly isComplete: boolean;
       /** Whether all payments in the account's `amountPulled` are finalized or recorded. */
       readonly isFinal: boolean;
-      /** Start of the newest period for which an attempt is known that has not landed. */
-      readonly lastTriedPeriod: Date | null;
     };
 
 /** The on-chain payments that were looked up. */
@@ -83,13 +81,13 @@ type KnownPulls = Extract<PullLookup, { kind: 'known' }>;
  * long.
  */
 export function pullLookup(row: KeeperSubscription, result: LookupResult): PullLookup {
-  const { pulls, tooMany, unreadable, pulledFinally, closingNotFinal, tried = null } = result;
+  const { pulls, tooMany, unreadable, pulledFinally, closingNotFinal } = result;
   if (closingNotFinal === true) return { kind: 'not_final' };
   if (tooMany === true && !isGivenUp(row)) return { kind: 'too_long' };
   const knownPulls = tooMany === true ? [] : pulls;
   if (knownPulls === undefined) return { kind: 'needed' };
   const [isComplete, isFinal] = [unreadable !== true, pulledFinally === true];
-  return { kind: 'known', pulls: knownPulls, isComplete, isFinal, lastTriedPeriod: tried };
+  return { kind: 'known', pulls: knownPulls, isComplete, isFinal };
 }
 
 /**
@@ -165,15 +163,9 @@ const isAfterEnd = ({ row, state }: SubscriptionUpdate, { source, at }: KnownPul
  * Records an on-chain payment of any puller in `update`. The first payment of a period pays the
  * period, whatever its amount. Every other payment of the same period is recorded as `further`. A
  * payment by another puller after the end pays no period. A pull that is left to `billing
- * reconcile` is not recorded. `next` is the due time of the following payment. `lastTriedPeriod` is
- * that of a PullLookup.
+ * reconcile` is not recorded. `next` is the due time of the following payment.
  */
-export function recordPull(
-  update: SubscriptionUpdate,
-  pull: KnownPull,
-  next: Date | null,
-  lastTriedPeriod: Date | null = null,
-): void {
+export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Date | null): void {
   const { paidThrough } = update.state;
   const isCovered = paidThrough !== null && unixSeconds(paidThrough) > pull.periodStart;
   const isPaidHere = update.payments.some(
@@ -188,7 +180,7 @@ export function recordPull(
   else if (pull.recorded || pull.isPeriodPaid || isPaidHere) {
     if (!isCovered) applyCover(update, pull, next);
     if (!pull.recorded) applyFurther(update, pull);
-  } else applyPayment(update, pull, next, lastTriedPeriod);
+  } else applyPayment(update, pull, next);
 }
 
 /**
@@ -206,12 +198,12 @@ function isUnmatched({ row }: SubscriptionUpdate, { invoice, billed }: KnownPull
 /** Records on-chain payments in `update`, from the oldest period to the newest. */
 export function recordPulls(
   update: SubscriptionUpdate,
-  { pulls, lastTriedPeriod }: Pick<KnownPulls, 'pulls' | 'lastTriedPeriod'>,
+  { pulls }: Pick<KnownPulls, 'pulls'>,
   account: SubscriptionAccount,
   period: PullPeriod,
 ): void {
   for (const pull of oldestFirst(pulls))
-    recordPull(update, pull, nextAfter(pull.periodStart, account, period), lastTriedPeriod);
+    recordPull(update, pull, nextAfter(pull.periodStart, account, period));
   const booked = bookedThrough(update.state);
   if (booked === null || unixSeconds(booked) <= account.periodStart) return;
   const found = pulls.reduce(
@@ -327,11 +319,6 @@ export interface LookupResult {
    * subscription's next payment (owed.ts). Undefined means 0.
    */
   readonly owed?: bigint;
-  /**
-   * Start of the newest period for which a payment was committed and has not landed. Looked up only
-   * for a late payment (late.ts).
-   */
-  readonly tried?: Date;
   /**
    * True if a change of plan that replaces the subscription has landed (the account that it opens
    * is live) but no keeper has registered it yet.

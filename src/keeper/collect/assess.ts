@@ -2,12 +2,11 @@
 // decision also needs past payments (pulls), the pulls are looked up in the database, then on
 // chain. If an account is missing at one RPC endpoint, the other endpoints are asked too.
 import { liveSubscriptionIn } from '../../chain/program/accounts.ts';
-import { pullPeriod } from '../../chain/program/period.ts';
 import { witnessAbsence } from '../../chain/rpc/absence.ts';
 import { ACCOUNTS_AT_ONCE } from '../../chain/rpc/accounts.ts';
 import { newestSlot } from '../../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import { readAttempted, readTried } from '../../db/money/payment-attempts.ts';
+import { readAttempted } from '../../db/money/payment-attempts.ts';
 import { readWalletDues } from '../../db/subscriptions/wallet-dues.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import type { Books } from '../../domain/collecting/books.ts';
@@ -15,7 +14,6 @@ import { addressesOf } from '../../domain/collecting/chain-view.ts';
 import { decide, registeredAccount, YOUNG_SECONDS } from '../../domain/collecting/decide.ts';
 import type { Decision } from '../../domain/collecting/decision.ts';
 import { keeperRetryAt } from '../../domain/collecting/keeper-backoff.ts';
-import { isLate } from '../../domain/collecting/late.ts';
 import { isDueSoon } from '../../domain/collecting/look-ahead.ts';
 import { owedBefore } from '../../domain/collecting/owed.ts';
 import { type LookupResult, type LookupEntry, findInBooks } from '../../domain/collecting/pulls.ts';
@@ -109,7 +107,6 @@ export async function assessAll<Row extends KeeperSubscription>(
     note(rows.filter(({ id }) => !closed.has(id)).map(({ id }) => [id, { closingFailed: true }]));
   context.absence.read(rows.length);
   note(await findOwed(context, rows, snapshot));
-  note(await findTried(context, rows, snapshot));
   note(await findChanged(context, rows));
   note(await findDoubted(context, rows, snapshot, closed));
 
@@ -143,27 +140,6 @@ async function findOwed(
     const owed = owedBefore(row, dues);
     return owed === 0n ? [] : [[row.id, { owed }]];
   });
-}
-
-/** For each row whose payment is late (late.ts), finds whether an attempt was made before. */
-async function findTried(
-  { sql }: Context,
-  rows: readonly KeeperSubscription[],
-  snapshot: Snapshot,
-): Promise<LookupEntry[]> {
-  const late = rows.filter((row) => {
-    const view = snapshot.of(row);
-    if (view instanceof Error) return false;
-    const account = registeredAccount(row, view.subscription);
-    if (account === null) return false;
-    return isLate(row, pullPeriod(account, view.plan, snapshot.now).start, snapshot.now);
-  });
-  if (late.length === 0) return [];
-  const tried = await readTried(
-    sql,
-    late.map(({ id }) => id),
-  );
-  return tried.map(({ subscriptionId, periodStart }) => [subscriptionId, { tried: periodStart }]);
 }
 
 /**

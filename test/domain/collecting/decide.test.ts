@@ -23,7 +23,7 @@ import {
 } from '../../../src/domain/collecting/transitions.ts';
 import { asSigned, landedPull } from '../../../src/keeper/read/landed-pull.ts';
 import { down } from '../../fixtures/cents.ts';
-import { InvoiceBook } from '../../fixtures/invoices.ts';
+import { InvoiceBook, planInvoice } from '../../fixtures/invoices.ts';
 import {
   keeperSubscription,
   planAccount,
@@ -458,7 +458,7 @@ function history(world: World): KnownPull[] {
 
 function decided(world: World, closes: boolean): Decision {
   const view = viewOf(world);
-  let lookups: LookupResult = world.tried === null ? {} : { tried: timeOf(world.tried) };
+  let lookups: LookupResult = {};
   for (;;) {
     const decision = decide(readRow(world), view, rules, lookups);
     if (decision.needs === 'pulls') {
@@ -1564,11 +1564,12 @@ void t.test(
   'no payment is signed in the last 60 seconds of a period; the next period is due instead',
   async (t) => {
     const world = newWorld('wallet');
+    const { periodStart } = world.account!;
     // The first payment was tried in time.
-    const lookups = { tried: timeOf(world.account!.periodStart) };
-    const length = periodSeconds(BigInt(world.row.periodHours));
-    const end = world.account!.periodStart + length;
-    const at = (now: bigint) => decide(world.row, { ...viewOf(world), now }, rules, lookups);
+    const invoice = planInvoice(1000n, periodStart, { subscriptionId: world.row.id });
+    const end = periodStart + length;
+    const row = { ...world.row, invoice };
+    const at = (now: bigint) => decide(row, { ...viewOf(world), now }, rules);
     t.equal(at(end - 61n).collect?.periodEnd, end);
     for (const seconds of [60n, 1n]) {
       const { collect, update, alert } = at(end - seconds);

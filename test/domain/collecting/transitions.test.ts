@@ -161,8 +161,9 @@ void t.test(
 );
 
 void t.test('a lost attempt of a period that was tried in time covers the whole period', (t) => {
-  const update = updateOf(row({ amount: 100n }));
-  applyPayment(update, pull(T, { at: T + 12n * HOUR }), null, at(T));
+  const invoice = planInvoice(100n, T, { subscriptionId: 'subscription' });
+  const update = updateOf(row({ amount: 100n, invoice }));
+  applyPayment(update, pull(T, { at: T + 12n * HOUR }), null);
   t.equal(update.payments[0]!.coversFrom, null);
   t.end();
 });
