@@ -22,7 +22,8 @@ $$;
 create table invoices (
   id uuid primary key default uuid_v7(),
   app_id uuid not null references apps,
-  customer_id uuid references customers,
+  -- That of the subscription. Without a foreign key, so that a renewal locks no customer.
+  customer_id uuid,
   subscription_id uuid references subscriptions,
   offer_id uuid references sponsorships,
   subscription_pda text not null,

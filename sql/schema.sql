@@ -873,7 +873,6 @@ create table invoices (
   constraint unpaid_has_time CHECK (((unpaid_at IS NULL) OR (troubled_at IS NOT NULL))),
   constraint void_has_reason CHECK (((state = 'void'::text) = (void_reason IS NOT NULL))),
   constraint invoices_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
-  constraint invoices_customer_id_fkey FOREIGN KEY (customer_id) REFERENCES customers(id),
   constraint invoices_offer_id_fkey FOREIGN KEY (offer_id) REFERENCES sponsorships(offer_id),
   constraint invoices_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint invoices_pkey PRIMARY KEY (id)

@@ -61,7 +61,7 @@ void t.test('a renewal that fails is drawn up once, and a retry pays what stands
 
 void t.test('a discount replaces the invoice of an overdue period', async (t) => {
   const { stage, subscription } = await overdue(t);
-  await updateDiscount(stage.sql, subscription.id, halved);
+  await stage.sql.begin((tx) => updateDiscount(tx, subscription.id, halved));
   stage.net.fund(subscription.wallet.address, { usdc: AMOUNT / 2n });
   await stage.until('it is paid', async () => (await stage.row(subscription)).status === 'active');
   const invoices = await invoicesOf(stage, subscription);

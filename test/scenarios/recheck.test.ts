@@ -169,7 +169,7 @@ void t.test(
   'a discount changes the next invoice: a payment that is signed before it is collected',
   async (t) => {
     const { attempts, payments } = await changedBeforeSending(t, (stage, { id }) =>
-      updateDiscount(stage.sql, id, halved),
+      stage.sql.begin((tx) => updateDiscount(tx, id, halved)),
     );
     t.same(attempts, [`landed ${AMOUNT}`]);
     t.match(payments, [{ status: 'succeeded', amountGross: AMOUNT }]);
@@ -193,9 +193,9 @@ void t.test(
 
 void t.test('a payment whose discount was set and cleared again is sent as signed', async (t) => {
   const { attempts } = await changedBeforeSending(t, async (stage, { id }) => {
-    await updateDiscount(stage.sql, id, halved);
+    await stage.sql.begin((tx) => updateDiscount(tx, id, halved));
     const none = { discountPercent: null, discountAmount: null, discountPeriods: null };
-    await updateDiscount(stage.sql, id, none);
+    await stage.sql.begin((tx) => updateDiscount(tx, id, none));
   });
   t.same(attempts, [`landed ${AMOUNT}`]);
 });

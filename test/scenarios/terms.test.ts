@@ -132,11 +132,13 @@ void t.test('a discount makes a payment possible that the wallet could not affor
     async () => (await stage.row(subscription)).status === 'past_due',
   );
   await stage.quiet();
-  await updateDiscount(stage.sql, subscription.id, {
-    discountPercent: 50,
-    discountAmount: null,
-    discountPeriods: null,
-  });
+  await stage.sql.begin((tx) =>
+    updateDiscount(tx, subscription.id, {
+      discountPercent: 50,
+      discountAmount: null,
+      discountPeriods: null,
+    }),
+  );
   await stage.until('the payment lands', async () => {
     return (await succeeded(stage, subscription)).length === 1;
   });

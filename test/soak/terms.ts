@@ -107,15 +107,17 @@ async function discount(
   random: Random,
 ): Promise<void> {
   if (isHalfPrice) {
-    await updateDiscount(sql, id, halfPrice(`${id}${random.below(2 ** 31)}`));
+    await sql.begin((tx) => updateDiscount(tx, id, halfPrice(`${id}${random.below(2 ** 31)}`)));
     return;
   }
   const kind = random.below(3);
-  await updateDiscount(sql, id, {
-    discountPercent: kind === 0 ? 1 + random.below(99) : null,
-    discountAmount: kind === 1 ? BigInt(1 + random.below(Number(offer.amount) - 1)) : null,
-    discountPeriods: kind === 2 || random.below(2) === 0 ? null : 1 + random.below(3),
-  });
+  await sql.begin((tx) =>
+    updateDiscount(tx, id, {
+      discountPercent: kind === 0 ? 1 + random.below(99) : null,
+      discountAmount: kind === 1 ? BigInt(1 + random.below(Number(offer.amount) - 1)) : null,
+      discountPeriods: kind === 2 || random.below(2) === 0 ? null : 1 + random.below(3),
+    }),
+  );
 }
 
 /** Refunds the newest payment: all that is left of it, or a part. */

@@ -1,7 +1,6 @@
 // Invoices: what is owed, drawn up once. Lines and sums never change after the insert.
 import bs58 from 'bs58';
-import type { Queryable } from '../postgres/connect.ts';
-import type { Fragment } from '../postgres/lists.ts';
+import type { Queryable, Transaction } from '../postgres/connect.ts';
 import { recordset } from '../postgres/recordset.ts';
 import { bytesOf } from '../postgres/signatures.ts';
 
@@ -156,14 +155,14 @@ async function updateInvoices(
   invoices: readonly (Invoice & { subscriptionId: string })[],
 ): Promise<void> {
   await sql`
-    update invoices i set subscription_id = s.id,
+    update invoices i set subscription_id = coalesce(i.subscription_id, s.id),
       customer_id = coalesce(i.customer_id, s.customer_id),
       period_start = g.period_start, period_end = g.period_end,
       covers_from = g.covers_from, covers_to = g.covers_to, state = g.state,
       void_reason = g.void_reason, failed_tries = g.failed_tries, next_try_at = g.next_try_at,
       closed_at = g.closed_at,
       troubled_at = case when g.failed_tries > 0 or g.state in ('void', 'uncollectible')
-        then coalesce(i.troubled_at, now()) end,
+        then coalesce(i.troubled_at, now()) else i.troubled_at end,
       unpaid_at = case when g.state in ('void', 'uncollectible') then now() else i.unpaid_at end
     from (${recordset(sql, invoices, { id: 'uuid', subscriptionId: 'uuid', ...stateTypes })}) as g
       join subscriptions s on s.id = g.subscription_id
@@ -253,7 +252,10 @@ export async function readInvoices(
 
 /** The invoices that concern pulls without a known attempt. */
 export interface PulledInvoices {
-  /** The invoices of attempts with the pulls' signatures. */
+  /**
+   * The invoices of attempts with the pulls' signatures. Leaves out those that are replaced or
+   * whose offer was given up.
+   */
   readonly attempted: readonly { subscriptionPda: string; signature: string; invoice: Invoice }[];
   /**
    * The invoices of the pulls' periods, of any registration, in the order of their covers. Leaves
@@ -278,7 +280,9 @@ export async function readInvoicesOfPulls(
     from (${recordset(sql, signed, { subscriptionPda: 'text', signature: 'bytea' })}) as g
       join transactions t on t.signature = g.signature
       join payment_attempts a on a.transaction_id = t.id
-        and a.subscription_pda = g.subscription_pda`;
+        and a.subscription_pda = g.subscription_pda
+      join invoices i on i.id = a.invoice_id
+        and (i.void_reason is null or i.void_reason in ('forgiven', 'ended'))`;
   const periods = await sql<{ subscriptionPda: string; invoiceId: string }[]>`
     select i.subscription_pda, i.id as invoice_id
     from (${recordset(sql, pulls, { subscriptionPda: 'text', periodStart: 'timestamptz' })}) as g
@@ -299,21 +303,21 @@ export async function readInvoicesOfPulls(
 }
 
 /**
- * SQL for a common table expression that closes the open invoices of the subscriptions in the
- * expression `of` (id) as void. Invoices that an attempt may still pay stay open: a keeper closes
- * them once the attempt has ended.
+ * Closes the open invoice of a subscription as void. The transaction holds the lock on the
+ * subscription's row, so that no keeper commits an attempt meanwhile. An invoice that an attempt
+ * may still pay stays open: a keeper closes it once the attempt has ended.
  */
-export const voidOpen = (
-  sql: Queryable,
-  of: 'edited' | 'overdue',
+export async function voidOpenInvoice(
+  sql: Transaction,
+  subscriptionId: string,
   reason: 'ended' | 'replaced',
-): Fragment => sql`
-  voided as (
+): Promise<void> {
+  await sql`
     update invoices i set state = 'void', void_reason = ${reason}, closed_at = now(),
       troubled_at = coalesce(i.troubled_at, now()), unpaid_at = now()
-    from subscriptions o
-    where o.id in (select id from ${sql(of)}) and i.subscription_pda = o.subscription_pda
-      and i.subscription_id = o.id and i.reason = 'period' and i.void_reason is null
+    from subscriptions s
+    where s.id = ${subscriptionId} and i.subscription_pda = s.subscription_pda
+      and i.subscription_id = s.id and i.reason = 'period' and i.void_reason is null
       and i.state = 'open' and not exists (select from payment_attempts a
-        where a.subscription_pda = o.subscription_pda and a.state = 'open')
-  )`;
+        where a.subscription_pda = s.subscription_pda and a.state = 'open')`;
+}

@@ -1,7 +1,7 @@
 // The registrations of one on-chain account. After a registration has ended, its account may
 // continue to exist and get a new registration, which takes over credit and paid time of the ended
 // registration.
-import { voidOpen } from '../invoices/invoices.ts';
+import { voidOpenInvoice } from '../invoices/invoices.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
 import { takenFromKeepers } from './leases.ts';
@@ -188,7 +188,7 @@ export async function sumCreditOf(sql: Queryable, wallet: string): Promise<bigin
  * registration has already ended.
  */
 export async function endReplacedRegistration(
-  sql: Queryable,
+  sql: Transaction,
   id: string,
   endReason: 'resubscribed' | 'replaced' = 'resubscribed',
 ): Promise<{ cancelledAt: Date; credit: bigint } | undefined> {
@@ -203,7 +203,8 @@ export async function endReplacedRegistration(
         next_payment_due = null, updated_at = now()
       where id = ${id} and status in ('active', 'past_due')
       returning id, cancelled_at, credit
-    ), ${voidOpen(sql, 'edited', 'ended')}, ${takenFromKeepers(sql, sql`now()`)}
+    ), ${takenFromKeepers(sql, sql`now()`)}
     select cancelled_at, credit from edited`;
+  if (row !== undefined) await voidOpenInvoice(sql, id, 'ended');
   return row;
 }

@@ -1,9 +1,10 @@
 // A merchant's changes to a subscription: the merchant's own ids, a discount, a pause or a
 // cancellation. subscriptions.ts registers and lists subscriptions.
-import { voidOpen } from '../invoices/invoices.ts';
+import { voidOpenInvoice } from '../invoices/invoices.ts';
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import { atEndOfAccess, takenFromKeepers } from './leases.ts';
+import type { SubscriptionStatus } from './subscriptions.ts';
 
 /** The merchant's own identifiers for a subscription. */
 export interface OwnIds {
@@ -42,11 +43,11 @@ export async function updateOwnIds(
  * the subscription has ended.
  */
 export async function updateDiscount(
-  sql: Queryable,
+  sql: Transaction,
   id: string,
   { discountPercent, discountAmount, discountPeriods }: DiscountTerms,
-): Promise<{ id: string } | undefined> {
-  const [row] = await sql<{ id: string }[]>`
+): Promise<{ status: SubscriptionStatus } | undefined> {
+  const [row] = await sql<{ status: SubscriptionStatus }[]>`
     with edited as (
       update subscriptions set discount_percent = ${discountPercent},
         discount_amount = ${discountAmount}, discount_periods = ${discountPeriods},
@@ -57,9 +58,9 @@ export async function updateDiscount(
       update subscription_work w set notices = w.notices + 1,
         due_at = case when edited.status = 'past_due' then least(w.due_at, now()) else w.due_at end
       from edited where w.subscription_id = edited.id
-    ), overdue as (select id from edited where status = 'past_due'),
-    ${voidOpen(sql, 'overdue', 'replaced')}
-    select id from edited`;
+    )
+    select status from edited`;
+  if (row?.status === 'past_due') await voidOpenInvoice(sql, id, 'replaced');
   return row;
 }
 
@@ -123,8 +124,9 @@ export async function forceCancellation(
         next_payment_due = null, updated_at = now()
       where id = ${id} and status in ('active', 'past_due')
       returning id, cancelled_at
-    ), ${voidOpen(sql, 'edited', 'ended')}, ${takenFromKeepers(sql, sql`now()`)}
+    ), ${takenFromKeepers(sql, sql`now()`)}
     select cancelled_at from edited`;
+  if (row !== undefined) await voidOpenInvoice(sql, id, 'ended');
   return row;
 }
 
@@ -166,8 +168,9 @@ export async function pauseSubscription(
       where id = ${id} and status in ('active', 'past_due') and cancel_requested_at is null
         and paused_at is null
       returning id, paused_at
-    ), ${voidOpen(sql, 'edited', 'ended')}, ${takenFromKeepers(sql, sql`now()`)}
+    ), ${takenFromKeepers(sql, sql`now()`)}
     select paused_at from edited`;
+  if (row !== undefined) await voidOpenInvoice(sql, id, 'ended');
   return row;
 }
 

@@ -1,6 +1,6 @@
 // Change of plan: the subscription that is replaced, and the payments whose unused parts become
 // credit. change-offers.ts has the offers of transactions that make the change.
-import { voidOpen } from '../invoices/invoices.ts';
+import { voidOpenInvoice } from '../invoices/invoices.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
 import { isSameAccount, stoppedAt } from './account-registrations.ts';
@@ -217,8 +217,9 @@ export async function markReplaced(
         next_payment_due = null, updated_at = now()
       from live where s.id = live.id and s.status in ('active', 'past_due')
       returning s.id, live.is_first, s.cancel_requested_at, s.trial_ends_at, s.created_at
-    ), ${voidOpen(sql, 'edited', 'ended')}, ${takenFromKeepers(sql, atEndOfAccess(sql))}
+    ), ${takenFromKeepers(sql, atEndOfAccess(sql))}
     select is_first, cancel_requested_at from edited`;
+  if (row !== undefined) await voidOpenInvoice(sql, id, 'ended');
   return row;
 }
 

@@ -1,4 +1,5 @@
 // Registrations that a keeper made from the chain, as long as their wallet has not claimed them.
+import { voidOpenInvoice } from '../invoices/invoices.ts';
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import { takenFromKeepers } from './leases.ts';
@@ -154,4 +155,5 @@ export async function setSessionTerms(
       returning s.id
     ), ${takenFromKeepers(sql, sql`least(w.due_at, ${dueAt})`)}
     select from edited`;
+  await voidOpenInvoice(sql, id, 'replaced');
 }

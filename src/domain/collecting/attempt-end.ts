@@ -11,9 +11,11 @@ import { pullPeriod, periodSeconds } from '../../chain/program/period.ts';
 import { newestSlot } from '../../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { transferPlaces } from '../../chain/transactions/collection.ts';
+import type { Invoice } from '../../db/invoices/invoices.ts';
 import type { AttemptRow, Resolution } from '../../db/money/payment-attempts.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import { asChanged, closeUnpaid, isInterrupted } from '../invoices/closing.ts';
+import { drawUp } from '../invoices/draw-up.ts';
 import type { Pull, ViewOrError } from './chain-view.ts';
 import { registeredAccount } from './decide.ts';
 import type { Rules } from './decision.ts';
@@ -21,7 +23,7 @@ import { closingDue, noteRead } from './ending.ts';
 import { keeperRetryAt } from './keeper-backoff.ts';
 import { type KnownPull, nextAfter, recordPull } from './pulls.ts';
 import type { Assessment } from './settlement.ts';
-import { applyFailure, type SubscriptionUpdate, updateOf, isLive } from './transitions.ts';
+import { applyFailure, isLive, type SubscriptionUpdate, termsOf, updateOf } from './transitions.ts';
 
 /** How one payment attempt ended. */
 export type AttemptEnd =
@@ -109,10 +111,22 @@ export function outcomeOf(
   const outcome = endOf(rules, row, signed, end, seen);
   const { update } = outcome;
   const invoice = asChanged(update, signed.attempt.invoice);
-  // An invoice stays open while its attempt is. What has ended meanwhile closes it now.
-  if (invoice.state === 'open' && (!isLive(update.state) || isInterrupted(row, invoice)))
-    closeUnpaid(update, invoice, 'ended', timeOf(seen.now));
+  if (invoice.state !== 'open') return outcome;
+  // An invoice stays open while its attempt is. What has changed meanwhile closes it now.
+  const at = timeOf(seen.now);
+  if (!isLive(update.state) || isInterrupted(row, invoice))
+    closeUnpaid(update, invoice, 'ended', at);
+  else if (row.status === 'past_due' && hasNewPrice(update, invoice, rules))
+    closeUnpaid(update, invoice, 'replaced', at);
   return outcome;
+}
+
+/** Whether the invoice of its period would have another total with the terms of now. */
+function hasNewPrice(update: SubscriptionUpdate, invoice: Invoice, rules: Rules): boolean {
+  const { periodStart, periodEnd, total } = invoice;
+  if (periodStart === null || periodEnd === null) return false;
+  const period = { start: unixSeconds(periodStart), end: unixSeconds(periodEnd) };
+  return drawUp(termsOf(update), period, { minimum: rules.minimumAmount }).total !== total;
 }
 
 function endOf(
@@ -161,7 +175,7 @@ function endOf(
   if (end.kind === 'expired')
     return { update, resolution: resolve('expired', 'never landed, and its blockhash expired') };
   if (end.kind === 'unexplained') {
-    if (isLive(state)) closeUnpaid(update, attempt.invoice, 'uncollectible', timeOf(now));
+    closeUnpaid(update, attempt.invoice, 'uncollectible', timeOf(now));
     const resolution = resolve('unexplained', 'no history shows whether it landed');
     return { update, resolution, alert: 'attempt_unexplained' };
   }

@@ -21,7 +21,7 @@ import {
   retrySoon,
   type Rules,
 } from './decision.ts';
-import { closeInterrupted, closeOver, dueInvoice } from './due-invoice.ts';
+import { closeInterrupted, closeOver, dueInvoice, replace } from './due-invoice.ts';
 import { failedOnChain, tryEarly } from './early-tries.ts';
 import { afterTheEnd, end, planEnd } from './ending.ts';
 import { receivable } from './fee.ts';
@@ -330,10 +330,12 @@ function collection(
   if (lookups.hasChanged === true) return retrySoon(update, view, CHANGE_SECONDS);
 
   const at = { now, minimum: rules.minimumAmount };
-  const { invoice, chargedFrom } = dueInvoice(update, period, at);
+  const due = dueInvoice(update, period, at);
+  const { invoice, chargedFrom } = due;
   const { amountDue } = invoice;
   if (amountDue === 0n) {
     const how = { invoice, now, next: startOfNext(period) };
+    replace(update, due, now);
     state.chargedFrom = chargedFrom;
     if (invoice.total === 0n) applyUncollected(update, period, how);
     else applyCredit(update, period, how);
@@ -353,7 +355,7 @@ function collection(
     return { ...awaitPlan(update, period), blocks: blocks ?? 'not_a_puller' };
   const obstacle = subscriberObstacle(view, account, amounts.gross);
   if (obstacle !== undefined) {
-    const failed = { reason: obstacle, invoice, amounts, chargedFrom };
+    const failed = { ...due, reason: obstacle, amounts };
     return failUnsent(update, view, account, period, failed, rules);
   }
   if (period.end - now <= CLOSING_SECONDS)
@@ -365,6 +367,6 @@ function collection(
   if (keeper === undefined) return keeperFailure(update, view);
   const { start: periodStart, end: periodEnd } = period;
   const isDoubted = failedOnChain(state, periodStart);
-  const money = { invoice, amounts, treasury, feeOwed, chargedFrom };
+  const money = { ...due, amounts, treasury, feeOwed };
   return { update, collect: { keeper, periodStart, periodEnd, ...money, isDoubted } };
 }

@@ -1,11 +1,11 @@
 // Input and result types of decide.ts, and functions that reschedule a subscription.
 import type { OursReason } from '../../chain/program/errors.ts';
 import { timeOf } from '../../chain/time.ts';
-import type { Invoice } from '../../db/invoices/invoices.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import type { Split } from '../money.ts';
 import type { BlockReason } from '../reasons.ts';
 import type { ChainView } from './chain-view.ts';
+import type { Due } from './due-invoice.ts';
 import { keeperRetryAt } from './keeper-backoff.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
 
@@ -28,19 +28,15 @@ export interface Rules {
 }
 
 /** A payment to collect now. Times are in Unix seconds. */
-export interface Collectable {
+export interface Collectable extends Due {
   /** The keeper wallet that collects the payment. The plan names this wallet as a puller. */
   readonly keeper: string;
-  /** The invoice to pay. */
-  readonly invoice: Invoice;
   readonly periodStart: bigint;
   readonly periodEnd: bigint;
   readonly amounts: Split;
   readonly treasury: string;
   /** The fee that the merchant receives and owes, because no treasury can receive it. */
   readonly feeOwed: bigint;
-  /** The subscription's chargedFrom once this payment is tried (late.ts). */
-  readonly chargedFrom: Date | null;
   /**
    * Whether an earlier payment of this period failed on chain because of the subscriber. If so,
    * this payment is simulated first and sent in its own transaction.

@@ -6,6 +6,7 @@ import {
   closeOpen,
   closeUnpaid,
   freeFrom,
+  type Invoicing,
   isInterrupted,
   newInvoice,
   openInvoice,
@@ -18,40 +19,48 @@ import { type SubscriptionUpdate, termsOf } from './transitions.ts';
 /** Seconds (72 h) after which an untried invoice is replaced: access has ended by then. */
 const UNTRIED_SECONDS = 259_200n;
 
-/**
- * Returns the invoice to collect, which the update does not have yet if it is new, and the
- * subscription's chargedFrom once it is tried. `minimum` is the minimum amount to collect in base
- * units.
- */
+/** What is collected for a period. */
+export interface Due {
+  /** The update does not have it yet if it is new. */
+  readonly invoice: Invoice;
+  /** The open invoice that a new one replaces as soon as that is written. */
+  readonly replaces: Invoice | null;
+  /** The subscription's chargedFrom once the invoice is tried. */
+  readonly chargedFrom: Date | null;
+}
+
+/** Returns what to collect for a period. `minimum` is the minimum amount in base units. */
 export function dueInvoice(
   update: SubscriptionUpdate,
   period: Period,
   { now, minimum }: { now: bigint; minimum: bigint },
-): { invoice: Invoice; chargedFrom: Date | null } {
-  const standing = standingInvoice(update, period, now);
-  if (standing !== null) return { invoice: standing, chargedFrom: update.state.chargedFrom };
+): Due {
+  const open = openOf(update, period);
+  const isLeft = open !== null && isUntried(update, open, now);
+  if (open !== null && !isLeft && open.creditApplied <= update.state.credit)
+    return { invoice: open, replaces: null, chargedFrom: update.state.chargedFrom };
   const terms = termsOf(update);
-  const tried = { ...terms, chargedFrom: chargedFromOf(terms, period.start, now) };
+  const late = isLeft ? timeOf(now) : chargedFromOf(terms, period.start, now);
   // Another invoice may have ended in the second from which the period is charged.
-  const from = chargeStart(tried, period.start);
-  const free = freeFrom(update, period, from);
-  const chargedFrom = free > from ? timeOf(free) : tried.chargedFrom;
-  const drawn = drawUp({ ...tried, chargedFrom }, period, { minimum });
-  return { invoice: newInvoice(drawn, period, now), chargedFrom };
+  const from = chargeStart({ ...terms, chargedFrom: late }, period.start);
+  const free = open === null ? freeFrom(update, period, from) : from;
+  const chargedFrom = free > from ? timeOf(free) : late;
+  const drawn = drawUp({ ...terms, chargedFrom }, period, { minimum });
+  return { invoice: newInvoice(drawn, period, now), replaces: open, chargedFrom };
 }
 
 /**
- * The open invoice of the period, which a retry collects as it stands. If the service did not
- * collect it for UNTRIED_SECONDS, it is replaced, and only the time from now on is charged.
+ * Whether the service did not collect the invoice for UNTRIED_SECONDS. It is then replaced, and
+ * only the time from its next try on is charged.
  */
-function standingInvoice(update: SubscriptionUpdate, period: Period, now: bigint): Invoice | null {
-  const open = openOf(update, period);
-  if (open === null) return null;
-  const isStale = now - unixSeconds(open.dueAt) > UNTRIED_SECONDS;
-  if (!isStale || open.failedTries > 0 || update.row.status !== 'active') return open;
-  closeUnpaid(update, open, 'replaced', timeOf(now));
-  update.state.chargedFrom = timeOf(now);
-  return null;
+const isUntried = ({ row }: SubscriptionUpdate, open: Invoice, now: bigint): boolean =>
+  now - unixSeconds(open.dueAt) > UNTRIED_SECONDS &&
+  open.failedTries === 0 &&
+  row.status === 'active';
+
+/** Closes the invoice that the new one replaces. */
+export function replace(update: Invoicing, { replaces }: Pick<Due, 'replaces'>, now: bigint): void {
+  if (replaces !== null) closeUnpaid(update, replaces, 'replaced', timeOf(now));
 }
 
 /** Closes the open invoice if the subscription was paused since it was drawn up. */

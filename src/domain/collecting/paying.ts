@@ -5,8 +5,8 @@ import type { Invoice } from '../../db/invoices/invoices.ts';
 import type { PaymentRow } from '../../db/money/payments.ts';
 import type { SubscriptionState } from '../../db/subscriptions/state.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
-import { allocate, foreignInvoice, openOf } from '../invoices/allocate.ts';
-import { newInvoice, pay } from '../invoices/closing.ts';
+import { allocate, attemptInvoice, foreignInvoice, openOf } from '../invoices/allocate.ts';
+import { closeUnpaid, newInvoice, pay } from '../invoices/closing.ts';
 import type { Period } from '../invoices/cover.ts';
 import { drawUp, isLimited, totalOf, usesDiscount } from '../invoices/draw-up.ts';
 import type { Pull } from './chain-view.ts';
@@ -54,7 +54,7 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
   const { row, state, events, payments } = update;
   const period = { start: pull.periodStart, end: pull.periodEnd };
   const before = termsOf(update);
-  const isLost = pull.source === 'keeper' && pull.invoice === undefined;
+  const isLost = pull.source === 'keeper' && attemptInvoice(update, pull) === undefined;
   if (isLost && openOf(update, period) === null)
     state.chargedFrom = chargedFromOf(before, pull.periodStart, pull.at);
   const terms = termsOf(update);
@@ -208,10 +208,15 @@ export function applyFurther(update: SubscriptionUpdate, pull: Pull): void {
   update.payments.push({ ...successOf(update.row, pull, 1), invoice, further: true });
 }
 
-/** The invoice of a pull that pays for no period: for a pull of ours, that of its attempt. */
+/**
+ * The invoice of a pull that pays for no period. A pull of ours has none: that of its attempt is
+ * replaced, so that nobody collects it again.
+ */
 function furtherInvoice(update: SubscriptionUpdate, pull: Pull): Invoice | null {
-  const invoice = pull.source === 'foreign' ? foreignInvoice(pull) : (pull.invoice ?? null);
-  return invoice && pay(update, invoice, timeOf(pull.at));
+  if (pull.source === 'foreign') return pay(update, foreignInvoice(pull), timeOf(pull.at));
+  const invoice = attemptInvoice(update, pull);
+  if (invoice?.state === 'open') closeUnpaid(update, invoice, 'replaced', timeOf(pull.at));
+  return null;
 }
 
 /**

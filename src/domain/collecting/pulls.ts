@@ -6,6 +6,7 @@ import type { Invoice } from '../../db/invoices/invoices.ts';
 import { readPulled } from '../../db/money/payments.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
+import { attemptInvoice } from '../invoices/allocate.ts';
 import type { Pull } from './chain-view.ts';
 import { applyAfterEnd, applyCover, applyFurther, applyPayment, applyUnmatched } from './paying.ts';
 import { isLive, type SubscriptionUpdate } from './transitions.ts';
@@ -185,14 +186,17 @@ export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Da
 
 /**
  * Whether the pull can pay no invoice, because that of its attempt or its period is closed. If the
- * latter ended with a pause, the pull pays another one.
+ * latter ended with a pause, the pull pays another one. A free rest of the period counts whatever
+ * registration had it.
  */
-function isUnmatched({ row }: SubscriptionUpdate, { invoice, billed }: KnownPull): boolean {
+function isUnmatched(update: SubscriptionUpdate, pull: KnownPull): boolean {
+  const { row } = update;
+  const invoice = attemptInvoice(update, pull);
   if (invoice !== undefined) return invoice.state !== 'open' && invoice.state !== 'uncollectible';
+  const { billed } = pull;
   if (billed === undefined || billed.state === 'open') return false;
-  if (billed.state === 'paid') return true;
-  if (billed.subscriptionId !== row.id) return false;
-  return !isLive(row) || billed.voidReason !== 'ended';
+  if (billed.subscriptionId !== row.id) return billed.state === 'paid' && billed.total === 0n;
+  return billed.state === 'paid' || !isLive(row) || billed.voidReason !== 'ended';
 }
 
 /** Records on-chain payments in `update`, from the oldest period to the newest. */

@@ -6,6 +6,7 @@
 import { timeOf } from '../../chain/time.ts';
 import type { Invoice, Line } from '../../db/invoices/invoices.ts';
 import {
+  asChanged,
   closeUnpaid,
   freeFrom,
   type Invoicing,
@@ -46,9 +47,10 @@ export function allocate(
   const open = openInvoice(update);
   const end = open?.periodEnd ?? null;
   const isOver = end !== null && end <= timeOf(period.start);
-  if (open !== null && isOver && open.id !== pull.invoice?.id)
+  const attempted = attemptInvoice(update, pull);
+  if (open !== null && isOver && open.id !== attempted?.id)
     closeUnpaid(update, open, 'uncollectible', at);
-  const paid = pay(update, pull.invoice ?? withoutAttempt(update, terms, pull, period), at);
+  const paid = pay(update, attempted ?? withoutAttempt(update, terms, pull, period), at);
   if (isOf(paid, period)) return paid;
   const cover = coveredPart(update, terms, period);
   paid.periodStart = timeOf(period.start);
@@ -56,6 +58,20 @@ export function allocate(
   paid.coversFrom = timeOf(cover.from);
   paid.coversTo = timeOf(cover.to);
   return paid;
+}
+
+/**
+ * The invoice of the pull's attempt, as the update has changed it. Undefined if it has no attempt,
+ * or that of another registration of the account: its invoice stays with that one.
+ */
+export function attemptInvoice(
+  update: Invoicing,
+  { invoice }: Pick<PaidBy, 'invoice'>,
+): Invoice | undefined {
+  if (invoice === undefined) return undefined;
+  const { subscriptionId } = invoice;
+  const isOwn = subscriptionId === null || subscriptionId === update.row.id;
+  return isOwn ? asChanged(update, invoice) : undefined;
 }
 
 /**

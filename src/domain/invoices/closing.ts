@@ -69,7 +69,8 @@ export function freeFrom(
   from: bigint,
   billed: Invoice | null = null,
 ): bigint {
-  return [asChanged(update, update.row.invoice), billed].reduce((free, invoice) => {
+  return [update.row.invoice, billed].reduce((free, one) => {
+    const invoice = asChanged(update, one);
     const covers = invoice?.coversFrom ?? null;
     if (invoice === null || covers === null) return free;
     if (!isStanding(invoice) || !isOf(invoice, period)) return free;

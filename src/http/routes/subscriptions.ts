@@ -235,7 +235,8 @@ function changeRoute(api: Api, deps: ApiDeps): void {
       const { id, amount, status } = subscription;
       if (discount !== undefined) {
         const terms = discountTermsOf(discount, amount, minimum);
-        if ((await updateDiscount(sql, id, terms)) === undefined)
+        const edited = await sql.begin((tx) => updateDiscount(tx, id, terms));
+        if (edited === undefined)
           throw new ServiceError('CONFLICT', `The subscription is ${status} already.`);
         wakeKeepers();
       }

@@ -12,6 +12,7 @@ import {
 import type { Books } from '../../domain/collecting/books.ts';
 import { isBraked } from '../../domain/collecting/brake.ts';
 import type { Collectable, Decision } from '../../domain/collecting/decision.ts';
+import { replace } from '../../domain/collecting/due-invoice.ts';
 import { heldUntil } from '../../domain/collecting/keeper-backoff.ts';
 import {
   type Assessment,
@@ -152,7 +153,7 @@ class BatchSettlement {
       const attempt = decision.collect && attempts?.get(row.id);
       const notices = this.#claimedNotices.get(row.id) ?? 0;
       const claim = { id: row.id, claimId: this.#lease.claimId, notices };
-      return [{ claim, row, decision, ...assessmentOf(decision, attempt) }];
+      return [{ claim, row, decision, ...assessmentOf(decision, snapshot.now, attempt) }];
     });
   }
 
@@ -227,12 +228,17 @@ type NewAttempt = NonNullable<ClaimedAssessment['attempt']>;
  * Returns the changes to write. A payment counts as tried, and its invoice as drawn up, only with
  * the committed attempt.
  */
-function assessmentOf({ update, blocks, collect }: Decision, attempt?: NewAttempt): Assessment {
+function assessmentOf(
+  { update, blocks, collect }: Decision,
+  now: bigint,
+  attempt?: NewAttempt,
+): Assessment {
   if (attempt === undefined || collect === undefined) return { update, blocks };
   const { invoice, chargedFrom } = collect;
-  const state = { ...update.state, chargedFrom };
-  const invoices = invoice.id === null ? [...update.invoices, invoice] : update.invoices;
-  return { update: { ...update, state, invoices }, blocks, attempt };
+  const invoices = [...update.invoices, ...(invoice.id === null ? [invoice] : [])];
+  const tried = { ...update, state: { ...update.state, chargedFrom }, invoices };
+  replace(tried, collect, now);
+  return { update: tried, blocks, attempt };
 }
 
 /**

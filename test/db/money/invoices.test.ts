@@ -1,5 +1,6 @@
 // What the database enforces of invoices: they add up, they stand, and no time is covered twice.
 import t, { type Test } from 'tap';
+import { type Invoice, readInvoices, writeInvoices } from '../../../src/db/invoices/invoices.ts';
 import { connect, type Sql } from '../../../src/db/postgres/connect.ts';
 import { randomAddress } from '../../fixtures/http.ts';
 import { asRole, testDatabase } from '../../fixtures/postgres.ts';
@@ -135,6 +136,20 @@ void t.test('lines, sums and keys stand, and so does what is closed', async (t) 
   await t.rejects(sql`update invoices set covers_to = ${day(20)}`, /closed invoice/);
   await close(id, { state: 'paid' });
   await t.rejects(close(id, { ...VOID, voidReason: 'ended' }), /stays closed/);
+});
+
+void t.test('what was given up is paid once its pull is found after all', async (t) => {
+  const { sql, draw } = await scene(t);
+  const id = await draw();
+  const invoice = (await readInvoices(sql, [id]))(id);
+  const subscriptionId = invoice.subscriptionId!;
+  const write = async (changes: Partial<Invoice>) => {
+    await writeInvoices(sql, [{ subscriptionId, invoice: { ...invoice, ...changes } }]);
+    return (await readInvoices(sql, [id]))(id);
+  };
+  const closedAt = day(1);
+  t.match(await write({ state: 'uncollectible', closedAt }), { state: 'uncollectible' });
+  t.match(await write({ state: 'paid', closedAt }), { state: 'paid', failedTries: 0 });
 });
 
 void t.test('serve voids, and only a keeper closes an invoice as paid', async (t) => {

@@ -971,7 +971,10 @@ function closeOpen(world: World, reason: 'ended' | 'replaced'): void {
 function forget(world: World): void {
   const { end, attempt, drewUp } = world.attempt!;
   if (end === 'none') world.strays.push({ gross: attempt.amountGross, fee: attempt.platformFee });
-  if (drewUp) world.invoices.forget(attempt.invoice);
+  if (drewUp) {
+    world.invoices.forget(attempt.invoice);
+    world.tried = null;
+  }
   world.attempt = null;
 }
 

@@ -14,6 +14,7 @@ const collected = (id: string, wallet: string, gross: bigint) => {
   const collect = {
     keeper: 'keeper',
     invoice: planInvoice(gross, START),
+    replaces: null,
     periodStart: START,
     periodEnd: START + 1n,
     amounts: { gross, fee: 0n, net: gross },
