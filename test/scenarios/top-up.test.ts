@@ -174,7 +174,7 @@ void t.test(
     const later = async () => {
       // A row from a newer state already includes the top-up.
       accounts.watch([{ ...row!, observedSlot: slot + 1000n }]);
-      accounts.watch([{ ...row!, pastDue: null }]);
+      accounts.watch([{ ...row!, pastDue: null, observedSlot: slot + 1000n }]);
       accounts.watch([{ ...row!, observedSlot: 0n }]);
       return changes.length > 0;
     };
@@ -184,6 +184,18 @@ void t.test(
     t.equal(changes.length, 1);
   },
 );
+
+void t.test('a row that was read before its payment failed does not end the watch', async (t) => {
+  const { subscription, accounts, read, changes, giver, pay, told } = await watched(t);
+  const [row] = await read();
+  const { observedSlot } = row!;
+  accounts.watch([{ ...row!, observedSlot: observedSlot + 1n }]);
+  accounts.watch([{ ...row!, pastDue: null }]);
+  await pay(giver, subscription.wallet.address, AMOUNT);
+  await told(1);
+  accounts.watch([{ ...row!, pastDue: null, observedSlot: observedSlot + 1n }]);
+  t.equal(changes.length, 1);
+});
 
 void t.test(
   'many past-due wallets are collected once each after their top-ups, without a sweep',

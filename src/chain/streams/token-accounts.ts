@@ -44,7 +44,10 @@ interface Followed {
    * Past-due amounts (base units) by subscription id. `isPayable` is true when the account could
    * pay the amount as of the last notification.
    */
-  readonly pastDue: Map<string, { readonly amount: bigint; isPayable: boolean }>;
+  readonly pastDue: Map<
+    string,
+    { readonly amount: bigint; isPayable: boolean; observedSlot: bigint }
+  >;
   /**
    * True if the last notification, or a later row given to `watch`, shows that the program may no
    * longer pull from the token account.
@@ -93,6 +96,8 @@ export class TokenAccounts {
         const followed = this.#byAddress.get(address);
         if (followed === undefined) continue;
         followed.isWithdrawn ||= row.delegationRevokedAt !== null;
+        // Another loop may have read the row before the payment failed, and gives it afterwards.
+        if (row.observedSlot < (followed.pastDue.get(row.id)?.observedSlot ?? 0n)) continue;
         if (pastDue === null) followed.pastDue.delete(row.id);
         else this.#owe(followed, row, pastDue);
       }
@@ -144,10 +149,14 @@ export class TokenAccounts {
    * showed enough USDC, the amount is payable, and `onChange` is called at once.
    */
   #owe(followed: Followed, { id, observedSlot }: Follows, amount: bigint): void {
-    if (followed.pastDue.get(id)?.amount === amount) return;
+    const known = followed.pastDue.get(id);
+    if (known?.amount === amount) {
+      known.observedSlot = observedSlot;
+      return;
+    }
     const { seen } = followed;
     const isPayable = seen !== null && seen.slot > observedSlot && seen.spendable >= amount;
-    followed.pastDue.set(id, { amount, isPayable });
+    followed.pastDue.set(id, { amount, isPayable, observedSlot });
     if (isPayable) this.#options.onChange(followed.wallet, seen.slot);
   }
 
