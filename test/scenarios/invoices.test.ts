@@ -101,6 +101,33 @@ void t.test('what no retry paid is uncollectible when the dunning is over', asyn
   t.match(last, { state: 'uncollectible', failedTries: tries.length });
 });
 
+void t.test('an unpaid period is given up when the next one is collected', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan({ periodHours: 24 });
+  const subscription = await stage.subscriber(plan, { usdc: AMOUNT });
+  const keeper = await stage.startKeeper();
+  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+  stage.net.passSeconds(24 * HOUR);
+  const isOverdue = async () => (await stage.row(subscription)).status === 'past_due';
+  await stage.until('its renewal fails', isOverdue);
+  await keeper.stop();
+  stage.net.fund(subscription.wallet.address, { usdc: AMOUNT });
+  stage.net.passSeconds(24 * HOUR);
+  const { collector, taken, track, context } = stage.parts();
+  await collector.turn();
+  stage.net.passSeconds(5);
+  const flight = track();
+  t.teardown(() => flight.stop(0));
+  flight.add(taken);
+  await stage.until('it is paid', async () => (await stage.row(subscription)).status === 'active');
+  t.match(await invoicesOf(stage, subscription), [PAID, { state: 'uncollectible' }, PAID]);
+  const { values } = await context.metrics.alerts.get();
+  t.same(
+    values.filter(({ value }) => value > 0),
+    [],
+  );
+});
+
 void t.test('an attempt that expires leaves the invoice, which the next one pays', async (t) => {
   const stage = await startStage(t, { blockMs: 400 });
   const subscription = await stage.subscriber(await stage.plan());

@@ -171,7 +171,9 @@ class BatchSettlement {
   record(settled: Settled<ClaimedAssessment & { decision: Decision }>): void {
     this.#context.deliveries.notify(settled.queued);
     for (const one of settled.written) {
-      const row = { ...one.row, ...one.update.state };
+      // While an attempt is open, no other invoice is (KeeperSubscription.invoice).
+      const invoice = one.attempt === undefined ? one.row.invoice : null;
+      const row = { ...one.row, ...one.update.state, invoice };
       this.written.push(row);
       report(this.#context, one.update, one.decision.alert?.reason, one.decision.alert?.detail);
       const { snapshot } = this.#found;
