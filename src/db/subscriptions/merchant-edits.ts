@@ -4,7 +4,6 @@ import { voidOpenInvoice } from '../invoices/invoices.ts';
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import { atEndOfAccess, takenFromKeepers } from './leases.ts';
-import type { SubscriptionStatus } from './subscriptions.ts';
 
 /** The merchant's own identifiers for a subscription. */
 export interface OwnIds {
@@ -46,8 +45,8 @@ export async function updateDiscount(
   sql: Transaction,
   id: string,
   { discountPercent, discountAmount, discountPeriods }: DiscountTerms,
-): Promise<{ status: SubscriptionStatus } | undefined> {
-  const [row] = await sql<{ status: SubscriptionStatus }[]>`
+): Promise<{ status: string } | undefined> {
+  const [row] = await sql<{ status: string }[]>`
     with edited as (
       update subscriptions set discount_percent = ${discountPercent},
         discount_amount = ${discountAmount}, discount_periods = ${discountPeriods},

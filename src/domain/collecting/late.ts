@@ -27,7 +27,7 @@ export function promptSeconds(periodHours: bigint): bigint {
  * the period is charged. (3) After a pause it is never late, because the charge begins at the end
  * of the pause. Times are in Unix seconds.
  */
-export function isLate(row: KeeperSubscription, start: bigint, now: bigint): boolean {
+function isLate(row: KeeperSubscription, start: bigint, now: bigint): boolean {
   const { status, nextPaymentDue, paidThrough, unpausedAt, chargedFrom } = row;
   if (status !== 'active' || nextPaymentDue === null) return false;
   const charged = chargeStart(row, start);
