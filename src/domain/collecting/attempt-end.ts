@@ -97,9 +97,9 @@ interface AttemptView {
 }
 
 /**
- * Derives the resolution of an attempt and the changes of its subscription. `row` is the
- * subscription as it is now. `signed` is the subscription as it was when the attempt was signed.
- * Pure.
+ * Derives the resolution of an attempt and the changes of its subscription, and closes the
+ * attempt's invoice if the subscription changed meanwhile. `row` is the subscription as it is now.
+ * `signed` is the subscription as it was when the attempt was signed. Pure.
  */
 export function outcomeOf(
   rules: Rules,
@@ -129,6 +129,7 @@ function hasNewPrice(update: SubscriptionUpdate, invoice: Invoice, rules: Rules)
   return drawUp(termsOf(update), period, { minimum: rules.minimumAmount }).total !== total;
 }
 
+/** What the end of the attempt itself changes. */
 function endOf(
   rules: Rules,
   row: KeeperSubscription,

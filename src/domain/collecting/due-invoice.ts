@@ -19,7 +19,7 @@ import { type SubscriptionUpdate, termsOf } from './transitions.ts';
 /** Seconds (72 h) after which an untried invoice is replaced: access has ended by then. */
 const UNTRIED_SECONDS = 259_200n;
 
-/** What is collected for a period. */
+/** The invoice to collect for a period, and what changes once it is written and tried. */
 export interface Due {
   /** The update does not have it yet if it is new. */
   readonly invoice: Invoice;

@@ -16,7 +16,7 @@ import {
   pay,
 } from './closing.ts';
 import { coverOf, type Period } from './cover.ts';
-import { drawUp, totalOf } from './draw-up.ts';
+import { drawUp } from './draw-up.ts';
 import type { BillingTerms } from './terms.ts';
 
 /** A pull in the period from `periodStart` to `periodEnd` (Unix seconds). */
@@ -113,11 +113,10 @@ function foundInvoice(
   { gross, source, billed }: PaidBy,
   period: Period,
 ) {
-  const price = totalOf(terms, period);
+  const { lines, total: price } = drawUp(terms, period, { minimum: 0n });
   const missing = source === 'keeper' && price > gross ? price - gross : 0n;
   const creditApplied = missing < terms.credit ? missing : terms.credit;
   const total = gross + creditApplied;
-  const lines = drawUp(terms, period, { minimum: 0n }).lines;
   const adjustment: Line[] =
     total === price ? [] : [{ kind: 'adjustment', amount: total - price, source: 'pull' }];
   const cover = coveredPart(update, terms, period, billed);
