@@ -1584,8 +1584,7 @@ create table subscriptions (
   discount_amount bigint,
   discount_periods integer,
   paused_at timestamp with time zone,
-  unpaused_at timestamp with time zone,
-  charged_from timestamp with time zone,
+  billed_from timestamp with time zone,
   replaces uuid,
   replaced_by uuid,
   replaced_at timestamp with time zone,
@@ -1662,8 +1661,7 @@ comment on column subscriptions.amount is 'the plan''s amount: the maximum per p
 comment on column subscriptions.trial_ends_at is 'no payment is collected before this chain time; null without a trial';
 comment on column subscriptions.discount_periods is 'remaining payments that the discount reduces; null: all, 0: it is used up';
 comment on column subscriptions.paused_at is 'no payment is collected since this time; null unless paused';
-comment on column subscriptions.unpaused_at is 'chain time at which the last pause ended; only the rest of the period at that time is charged';
-comment on column subscriptions.charged_from is 'chain time from which the on-chain period that contains it is charged: of a resume or a registration inside the period, or of a late first try of its payment';
+comment on column subscriptions.billed_from is 'latest chain time of a registration or resume inside a period, of the end of a pause, or of a late first try: the period that contains it is charged from then on';
 comment on column subscriptions.replaces is 'the subscription that this one replaced in a change of plan';
 comment on column subscriptions.replaced_at is 'chain time at which replaced_by takes over; access lasts until then and for the grace';
 comment on column subscriptions.starts_at is 'the first payment is deferred to this chain time, the end of what was paid to the replaced subscription';

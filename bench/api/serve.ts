@@ -60,7 +60,7 @@ function bare(sql: Sql) {
     const rows = await sql`
       select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, m.wallet as merchant_wallet, s.status, s.amount::text as amount,
         s.period_hours, s.trial_ends_at, w.paid_through, s.next_payment_due, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
-        s.unpaused_at, s.period_anchor, p.grace_hours, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.delegation_revoked_at,
+        s.period_anchor, p.grace_hours, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.delegation_revoked_at,
         s.end_reason, s.external_id, s.metadata::text as metadata, s.created_at, s.updated_at
       from subscriptions s join subscription_work w on w.subscription_id = s.id join plans p on p.id = s.plan_id join apps a on a.id = s.app_id join merchants m on m.id = a.merchant_id
       where s.app_id = ${id} order by s.id desc limit 20`;

@@ -79,7 +79,7 @@ function invoiceOf(periodStart: Date): Invoice {
   const start = unixSeconds(periodStart);
   const period = { start, end: start + BigInt(PERIOD_HOURS) * 3600n };
   const terms = { ...NO_DISCOUNT, amount: GROSS, periodHours: PERIOD_HOURS };
-  const whole = { trialEndsAt: null, unpausedAt: null, chargedFrom: null };
+  const whole = { trialEndsAt: null, billedFrom: null };
   return newInvoice(drawUp({ ...terms, ...whole }, period, { minimum: 0n }), period, start);
 }
 

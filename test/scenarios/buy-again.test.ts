@@ -31,9 +31,9 @@ async function buyAgain(stage: ApiStage, buyer: Buyer): Promise<Subscription & {
   const registered = await buyer.register(pda);
   if (registered.status !== 201) throw new Error(JSON.stringify(registered.body));
   const { id } = registered.body.data;
-  const [row] = await stage.sql<{ chargedFrom: Date }[]>`
-    select charged_from from subscriptions where id = ${id}`;
-  const at = unixSeconds(row!.chargedFrom);
+  const [row] = await stage.sql<{ billedFrom: Date }[]>`
+    select billed_from from subscriptions where id = ${id}`;
+  const at = unixSeconds(row!.billedFrom);
   return { id, pda, wallet: buyer.keypair, plan: buyer.plan, at };
 }
 

@@ -56,8 +56,8 @@ for (const { title, lateSeconds } of [
       const third = { ...first, id: body.data.id };
       const payments = await stage.payments(third);
       const old = payments.filter(({ periodEnd }) => unixSeconds(periodEnd) <= end);
-      const [row] = await stage.sql<{ chargedFrom: Date; credit: bigint }[]>`
-      select charged_from, credit from subscriptions where id = ${third.id}`;
+      const [row] = await stage.sql<{ billedFrom: Date; credit: bigint }[]>`
+      select billed_from, credit from subscriptions where id = ${third.id}`;
       const [paid] = await stage.sql<{ coversFrom: Date }[]>`
       select covers_from from payments where subscription_id = ${third.id} order by id limit 1`;
       const from = unixSeconds(paid!.coversFrom);
@@ -75,7 +75,7 @@ for (const { title, lateSeconds } of [
       );
       // Two periods later the first payment on chain is tried late: the rest from then is charged.
       const isLate = lateSeconds > WEEK * 3600;
-      t.equal(unixSeconds(row!.chargedFrom) > end, isLate);
+      t.equal(unixSeconds(row!.billedFrom) > end, isLate);
       const later = payments.filter((one) => !old.includes(one));
       t.ok(later.length <= 1, 'periods between them cost nothing');
       const spent = payments.reduce((sum, { creditSpent }) => sum + creditSpent, 0n);

@@ -55,7 +55,7 @@ async function change(
   if (status !== 'confirmed' || subscription === null) throw new Error(JSON.stringify(sent.body));
   const { id } = subscription;
   const [row] = await stage.sql<{ at: Date }[]>`
-    select coalesce(charged_from, chain_period_start) as at from subscriptions where id = ${id}`;
+    select coalesce(billed_from, chain_period_start) as at from subscriptions where id = ${id}`;
   const fresh = { id, pda: shown.subscriptionPda, wallet: buyer.keypair, plan: to };
   return { shown, fresh: { ...fresh, at: unixSeconds(row!.at) } };
 }

@@ -31,8 +31,8 @@ interface Ended {
 }
 
 const rowsOf = (stage: ApiStage, { wallet }: { wallet: string }) =>
-  stage.sql<{ id: string; status: string; unclaimed: boolean; chargedFrom: Date | null }[]>`
-    select id, status, unclaimed, charged_from from subscriptions
+  stage.sql<{ id: string; status: string; unclaimed: boolean; billedFrom: Date | null }[]>`
+    select id, status, unclaimed, billed_from from subscriptions
     where subscriber_wallet = ${wallet} order by id`;
 
 async function merchantOf(stage: ApiStage, plan: Plan) {
@@ -376,7 +376,7 @@ void t.test(
       const [, second] = await rowsOf(stage, buyer);
       t.match(second, { status: 'active', unclaimed: true });
       const account = (await stage.onChain(first))!;
-      const from = BigInt(second!.chargedFrom!.getTime() / 1000);
+      const from = BigInt(second!.billedFrom!.getTime() / 1000);
       t.ok(from >= account.periodStart + BigInt(8 * DAY * 3600), 'only the rest is charged');
       t.match(await buyer.register(first.pda), { status: 201, body: { data: { id: second!.id } } });
     }
@@ -456,7 +456,7 @@ void t.test(
     await stage.quiet();
     const [, second] = await rowsOf(stage, { wallet: wallet.address });
     t.match(second, { status: 'active', unclaimed: true });
-    t.not(second!.chargedFrom, null, 'charged from then on');
+    t.not(second!.billedFrom, null, 'charged from then on');
     const payments = await stage.payments({ ...multisig, id: second!.id });
     t.equal(payments.length, 1);
     t.ok(payments[0]!.amountGross < AMOUNT, 'the rest of the period');

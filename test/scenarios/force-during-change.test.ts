@@ -53,7 +53,7 @@ async function scene(t: Test) {
     },
     read: async ({ id }: { id: string }) => {
       const [row] = await stage.sql<[Books]>`
-        select status, end_reason, credit, replaced_by, charged_from, chain_period_start
+        select status, end_reason, credit, replaced_by, billed_from, chain_period_start
         from subscriptions where id = ${id}`;
       return row;
     },
@@ -65,7 +65,7 @@ interface Books {
   endReason: string | null;
   credit: bigint;
   replacedBy: string | null;
-  chargedFrom: Date | null;
+  billedFrom: Date | null;
   chainPeriodStart: Date;
 }
 

@@ -28,8 +28,8 @@ const hoursLeft = ({ accessUntil, checkedAt }: Access) =>
   Math.round((Date.parse(accessUntil ?? '') - Date.parse(checkedAt)) / 3_600_000);
 
 const terms = async (stage: ApiStage, { id }: Subscription) => {
-  const [row] = await stage.sql<{ chargedFrom: Date | null; trialEndsAt: Date | null }[]>`
-    select charged_from, trial_ends_at from subscriptions where id = ${id}`;
+  const [row] = await stage.sql<{ billedFrom: Date | null; trialEndsAt: Date | null }[]>`
+    select billed_from, trial_ends_at from subscriptions where id = ${id}`;
   return row!;
 };
 
@@ -66,19 +66,19 @@ void t.test(
     await stage.startKeeper();
     await stage.quiet();
     const [payment, ...more] = await stage.payments(subscription);
-    const { chargedFrom, trialEndsAt } = await terms(stage, subscription);
-    const from = unixSeconds(chargedFrom!);
+    const { billedFrom, trialEndsAt } = await terms(stage, subscription);
+    const from = unixSeconds(billedFrom!);
     t.same(more, []);
     t.ok(from - unixSeconds(trialEndsAt!) >= 13n * 86_400n - 3600n, 'from the first try on');
     t.equal(payment?.amountGross, await rest(stage, subscription, from));
-    t.same(await covers(stage, subscription), [chargedFrom]);
+    t.same(await covers(stage, subscription), [billedFrom]);
     t.match(await accessOf(stage, buyer), { hasAccess: true, reason: 'paid' });
     const { paidThrough } = await stage.row(subscription);
     const { periodStart } = (await stage.onChain(subscription))!;
     t.equal(unixSeconds(paidThrough!), periodStart + 720n * 3600n, 'the period ends as it did');
 
     const failed = await stage.payments(other);
-    const tried = unixSeconds((await terms(stage, other)).chargedFrom!);
+    const tried = unixSeconds((await terms(stage, other)).billedFrom!);
     const amount = await rest(stage, other, tried);
     t.match(failed, [{ status: 'failed', amountGross: amount }]);
     t.match(await accessOf(stage, poor), { hasAccess: false, reason: 'payment_overdue' });
@@ -108,8 +108,8 @@ void t.test(
     t.equal(hoursLeft(access), 23);
     await stage.startKeeper();
     await stage.quiet();
-    const { chargedFrom, trialEndsAt } = await terms(stage, subscription);
-    t.equal(chargedFrom, null);
+    const { billedFrom, trialEndsAt } = await terms(stage, subscription);
+    t.equal(billedFrom, null);
     const amount = await rest(stage, subscription, unixSeconds(trialEndsAt!));
     t.match(await stage.payments(subscription), [{ amountGross: amount }]);
   },
@@ -163,11 +163,11 @@ void t.test(
     const second = await prompt.buy();
     await stage.startKeeper();
     await stage.quiet();
-    const from = unixSeconds((await terms(stage, first)).chargedFrom!);
+    const from = unixSeconds((await terms(stage, first)).billedFrom!);
     const { periodStart } = (await stage.onChain(first))!;
     t.ok(from - periodStart >= 30n * 3600n);
     t.match(await stage.payments(first), [{ amountGross: await rest(stage, first, from) }]);
-    t.equal((await terms(stage, second)).chargedFrom, null);
+    t.equal((await terms(stage, second)).billedFrom, null);
     t.match(await stage.payments(second), [{ amountGross: 7_200_000n }]);
   },
 );
@@ -191,7 +191,7 @@ void t.test(
     stage.passHours(20);
     await tryInVain();
     const amounts = taken.map(({ row: { id }, attempt }) => [id, attempt.amountGross] as const);
-    const from = unixSeconds((await terms(stage, late)).chargedFrom!);
+    const from = unixSeconds((await terms(stage, late)).billedFrom!);
     const lateAmount = await rest(stage, late, from);
     const { periodStart } = (await stage.onChain(late))!;
     t.ok(from - periodStart >= 20n * 3600n);
@@ -207,7 +207,7 @@ void t.test(
     await stage.quiet();
     t.match(await stage.payments(inTime), [{ status: 'succeeded', amountGross: 7_200_000n }]);
     t.match(await stage.payments(late), [{ status: 'succeeded', amountGross: lateAmount }]);
-    t.equal((await terms(stage, inTime)).chargedFrom, null);
-    t.equal(unixSeconds((await terms(stage, late)).chargedFrom!), from);
+    t.equal((await terms(stage, inTime)).billedFrom, null);
+    t.equal(unixSeconds((await terms(stage, late)).billedFrom!), from);
   },
 );

@@ -61,7 +61,7 @@ void t.test(
     await stage.sql`update subscriptions set discount_percent = 60 where id = ${discounted.id}`;
     const { periodStart } = (await stage.onChain(unpaused))!;
     const from = new Date((Number(periodStart) + month / 2) * 1000);
-    await stage.sql`update subscriptions set unpaused_at = ${from} where id = ${unpaused.id}`;
+    await stage.sql`update subscriptions set billed_from = ${from} where id = ${unpaused.id}`;
     const keeper = await stage.startKeeper();
     await stage.until('both are past due and followed', async () => {
       const rows = await stage.sql`select 1 from subscriptions where status = 'past_due'`;

@@ -149,7 +149,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       payments: [...notRefunded, 'amount_refunded'],
       subscriptions: [
         ...subscriptionTerms,
-        ...['charged_from', 'period_pulled', 'pullable', 'pulled_through', 'resumed_at'],
+        ...['period_pulled', 'pullable', 'pulled_through', 'resumed_at'],
       ],
       subscription_work: workOfKeepers,
       webhook_endpoints: ['id', 'app_id', 'url'],

@@ -192,7 +192,8 @@ export async function unpauseSubscription(
         and s.cancel_requested_at is null and s.paused_at is not null
       for no key update of s, w
     ), edited as (
-      update subscriptions s set paused_at = null, unpaused_at = ${chainNow},
+      update subscriptions s set paused_at = null,
+        billed_from = greatest(s.billed_from, ${chainNow}),
         next_payment_due = greatest(p.paid_through, s.trial_ends_at, s.starts_at, ${chainNow},
           case when s.unclaimed and s.without_offer and p.paid_through is null
             then s.announced_due end),

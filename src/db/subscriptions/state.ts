@@ -47,8 +47,8 @@ export interface SubscriptionState {
    * is made before the scheduled retry, because the wallet was topped up.
    */
   earlyTries: number;
-  /** Time of a resume, a registration or a late first try: its period is charged from then on. */
-  chargedFrom: Date | null;
+  /** Latest time of a registration, a resume, the end of a pause or a late first try. Null: none. */
+  billedFrom: Date | null;
   /** Number of payments left with the discount. null means unlimited; 0 means used up. */
   discountPeriods: number | null;
   /** Credit from a replaced subscription that no payment has spent yet, in base units. */
@@ -75,7 +75,7 @@ export const stateTypes: Readonly<Record<keyof SubscriptionState, string>> = {
   ...{ chainPeriodStart: 'timestamptz', observedSlot: 'int8', setbacks: 'int' },
   ...{ failedLookups: 'int', failedPacks: 'int', chainFailurePeriod: 'timestamptz' },
   ...{ earlyTries: 'int', discountPeriods: 'int', periodPulled: 'int8' },
-  ...{ refundedThrough: 'timestamptz', chargedFrom: 'timestamptz', credit: 'int8' },
+  ...{ refundedThrough: 'timestamptz', billedFrom: 'timestamptz', credit: 'int8' },
   ...{ pullable: 'bool', pulledThrough: 'timestamptz' },
 };
 

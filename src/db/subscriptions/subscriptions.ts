@@ -20,12 +20,8 @@ export interface SubscriptionRow extends DiscountTerms {
   periodHours: number;
   trialEndsAt: Date | null;
   pausedAt: Date | null;
-  unpausedAt: Date | null;
-  /**
-   * Chain time of the resume or the registration. The wallet pays only for the part of the running
-   * period after this time. null charges the whole period.
-   */
-  chargedFrom: Date | null;
+  /** Time from which it is billed (SubscriptionState); null: from its first period. */
+  billedFrom: Date | null;
   /** The first payment is deferred to this time; null unless a change of plan set it. */
   startsAt: Date | null;
   /** Credit from a replaced subscription that no payment has spent yet, in base units. */
@@ -113,7 +109,7 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    * Chain time of the resume or the registration. The wallet pays only for the part of the running
    * period after this time. null charges the whole period.
    */
-  chargedFrom: Date | null;
+  billedFrom: Date | null;
   /** Slot at which the account was read. Account states from older slots are ignored. */
   observedSlot: bigint;
   /**
@@ -164,8 +160,8 @@ const WAIT_FOR_WALLET_SECONDS = 120;
 /** The columns of subscriptions that columns() reads, besides those of subscription_work. */
 export const readColumns = (sql: Queryable) => sql`
   id, app_id, plan_id, subscription_pda, subscriber_wallet, status, amount, period_hours,
-  trial_ends_at, discount_percent, discount_amount, discount_periods, paused_at, unpaused_at,
-  charged_from, refunded_through, starts_at, credit, replaces, replaced_by, replaced_at,
+  trial_ends_at, discount_percent, discount_amount, discount_periods, paused_at,
+  billed_from, refunded_through, starts_at, credit, replaces, replaced_by, replaced_at,
   period_anchor, chain_period_start, next_payment_due, cancel_requested_at,
   cancel_requested_by, cancelled_at, delegation_revoked_at, past_due_since, end_reason,
   reinstated_at, external_id, metadata, own_ids_from, duplicate_of, created_at, updated_at`;
@@ -176,7 +172,7 @@ export const columns = (
 ) => sql`s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
   s.period_hours,
   s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
-    s.unpaused_at, s.charged_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
+    s.billed_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
     s.replaced_by, s.replaced_at,
   coalesce(s.period_anchor, s.chain_period_start) as period_anchor,
   w.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at,
@@ -227,7 +223,7 @@ export async function insertRegistration(
 /** SQL that inserts the row of a registration into subscriptions, if it may be stored. */
 function insertRow(sql: Queryable, registration: NewRegistration): Fragment {
   const { planId, subscriptionPda, subscriberWallet, dueAt, initId, periodStart } = registration;
-  const { trialFrom, chargedFrom, externalId = null, metadata = {} } = registration;
+  const { trialFrom, billedFrom, externalId = null, metadata = {} } = registration;
   const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
   const { isUnclaimed = false, ownIdsFrom = null, hasLanded = false } = registration;
   const { isOffered = false } = registration;
@@ -240,7 +236,7 @@ function insertRow(sql: Queryable, registration: NewRegistration): Fragment {
   return sql`
     insert into subscriptions (id, created_at, updated_at, app_id, plan_id, subscription_pda,
       subscriber_wallet, amount, period_hours, trial_ends_at, next_payment_due,
-      chain_init_id, chain_period_start, charged_from, external_id, metadata,
+      chain_init_id, chain_period_start, billed_from, external_id, metadata,
         discount_percent, discount_amount, discount_periods, unclaimed, own_ids_from, replaces,
         credit, starts_at, period_pulled, without_offer, announced_due,
         announced_notices, status, cancelled_at, ended_at, stopped_at, resumed_at)
@@ -248,7 +244,7 @@ function insertRow(sql: Queryable, registration: NewRegistration): Fragment {
       ${subscriberWallet}, amount, period_hours,
       trial.ends_at, case when ${isLive} then greatest(${due}, trial.ends_at,
         ${startsAt}::timestamptz, ${paidThrough}::timestamptz) end,
-      ${initId}, ${periodStart}, ${chargedFrom}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
+      ${initId}, ${periodStart}, ${billedFrom}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
         ${discountPercent}::int,
       ${discountAmount}::int8, ${discountPeriods}::int, ${isUnclaimed}, ${ownIdsFrom},
       ${replaces}::uuid, ${credit}::int8, ${startsAt}::timestamptz, ${periodPulled}::int8,

@@ -11,8 +11,7 @@ export interface WalletDue extends DiscountTerms {
   amount: bigint;
   periodHours: number;
   trialEndsAt: Date | null;
-  unpausedAt: Date | null;
-  chargedFrom: Date | null;
+  billedFrom: Date | null;
   startsAt: Date | null;
   credit: bigint;
   periodAnchor: Date | null;
@@ -23,9 +22,8 @@ export interface WalletDue extends DiscountTerms {
 export function readWalletDues(sql: Queryable, wallets: readonly string[]): Promise<WalletDue[]> {
   return sql<WalletDue[]>`
     select s.id, s.subscriber_wallet, p.mint, s.status, s.amount, s.period_hours, s.trial_ends_at,
-      s.unpaused_at, s.charged_from, s.starts_at, s.credit, coalesce(s.period_anchor, s.chain_period_start) as
-        period_anchor,
-      s.discount_percent, s.discount_amount, s.discount_periods, p.ends_at as plan_ends_at,
+      s.billed_from, s.starts_at, s.credit,
+      coalesce(s.period_anchor, s.chain_period_start) as period_anchor, s.discount_percent, s.discount_amount, s.discount_periods, p.ends_at as plan_ends_at,
       s.next_payment_due
     from subscriptions s join plans p on p.id = s.plan_id
     where s.subscriber_wallet = any(${[...wallets]}::text[]) and s.status in ('active', 'past_due')

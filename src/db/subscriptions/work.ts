@@ -23,7 +23,6 @@ interface KeeperRow extends SubscriptionState {
   discountAmount: bigint | null;
   /** Start of the pause; null when the subscription is not paused. */
   pausedAt: Date | null;
-  unpausedAt: Date | null;
   /** The first payment is deferred to this time; null unless a change of plan set it. */
   startsAt: Date | null;
   /**
@@ -123,7 +122,7 @@ export async function readSubscriptions(
       w.notices,
       s.chain_failure_period, s.early_tries,
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
-        s.unpaused_at, s.charged_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
+        s.billed_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
         s.replaced_by, s.replaced_at, s.ended_at, s.pullable, s.pulled_through,
         s.without_offer and s.unclaimed as is_without_offer,
       ${isChanging(sql)} as is_changing, ${isChangeSigned(sql)} as is_change_signed,
@@ -230,17 +229,17 @@ export async function writeStates(
         period_pulled = v.period_pulled, discount_periods = v.discount_periods,
         chain_failure_period = v.chain_failure_period,
       early_tries = v.early_tries, refunded_through = v.refunded_through,
-        charged_from = v.charged_from, credit = v.credit, pullable = v.pullable,
+        billed_from = v.billed_from, credit = v.credit, pullable = v.pullable,
         pulled_through = v.pulled_through,
       resumed_at = case when s.cancel_requested_at is not null and v.cancel_requested_at is null
         then ${chainNow}::timestamptz else s.resumed_at end,
       event_sequence = s.event_sequence + v.with_event::int,
       updated_at = case
         when (s.status, held.paid_through, s.next_payment_due, s.cancel_requested_at,
-          s.cancelled_at, s.delegation_revoked_at, s.end_reason, s.charged_from)
+          s.cancelled_at, s.delegation_revoked_at, s.end_reason, s.billed_from)
           is distinct from
           (v.status, v.paid_through, v.next_payment_due, v.cancel_requested_at, v.cancelled_at,
-            v.delegation_revoked_at, v.end_reason, v.charged_from)
+            v.delegation_revoked_at, v.end_reason, v.billed_from)
         then now() else s.updated_at end
     from held join v on v.id = held.id where s.id = held.id
     returning s.id, s.event_sequence as sequence, case when v.with_event then uuid_v7() end as event_id,

@@ -21,7 +21,7 @@ import {
   retrySoon,
   type Rules,
 } from './decision.ts';
-import { closeInterrupted, closeOver, dueInvoice, replace } from './due-invoice.ts';
+import { closeInterrupted, closeOver, dueInvoice, noteTried } from './due-invoice.ts';
 import { failedOnChain, tryEarly } from './early-tries.ts';
 import { afterTheEnd, end, planEnd } from './ending.ts';
 import { receivable } from './fee.ts';
@@ -331,12 +331,11 @@ function collection(
 
   const at = { now, minimum: rules.minimumAmount };
   const due = dueInvoice(update, period, at);
-  const { invoice, chargedFrom } = due;
+  const { invoice } = due;
   const { amountDue } = invoice;
   if (amountDue === 0n) {
     const how = { invoice, now, next: startOfNext(period) };
-    replace(update, due, now);
-    state.chargedFrom = chargedFrom;
+    noteTried(update, due, now);
     if (invoice.total === 0n) applyUncollected(update, period, how);
     else applyCredit(update, period, how);
     return awaitNextPeriod(update, view, account, period, ahead);

@@ -6,14 +6,13 @@ import {
   closeOpen,
   closeUnpaid,
   freeFrom,
-  type Invoicing,
   isInterrupted,
   newInvoice,
   openInvoice,
 } from '../invoices/closing.ts';
 import { chargeStart, type Period } from '../invoices/cover.ts';
 import { drawUp } from '../invoices/draw-up.ts';
-import { chargedFromOf } from './late.ts';
+import { billedFromOf } from './late.ts';
 import { type SubscriptionUpdate, termsOf } from './transitions.ts';
 
 /** Seconds (72 h) after which an untried invoice is replaced: access has ended by then. */
@@ -25,8 +24,6 @@ export interface Due {
   readonly invoice: Invoice;
   /** The open invoice that a new one replaces as soon as that is written. */
   readonly replaces: Invoice | null;
-  /** The subscription's chargedFrom once the invoice is tried. */
-  readonly chargedFrom: Date | null;
 }
 
 /** Returns what to collect for a period. `minimum` is the minimum amount in base units. */
@@ -38,15 +35,15 @@ export function dueInvoice(
   const open = openOf(update, period);
   const isLeft = open !== null && isUntried(update, open, now);
   if (open !== null && !isLeft && open.creditApplied <= update.state.credit)
-    return { invoice: open, replaces: null, chargedFrom: update.state.chargedFrom };
+    return { invoice: open, replaces: null };
   const terms = termsOf(update);
-  const late = isLeft ? timeOf(now) : chargedFromOf(terms, period.start, now);
+  const late = isLeft ? timeOf(now) : billedFromOf(terms, period.start, now);
   // Another invoice may have ended in the second from which the period is charged.
-  const from = chargeStart({ ...terms, chargedFrom: late }, period.start);
+  const from = chargeStart({ ...terms, billedFrom: late }, period.start);
   const free = open === null ? freeFrom(update, period, from) : from;
-  const chargedFrom = free > from ? timeOf(free) : late;
-  const drawn = drawUp({ ...terms, chargedFrom }, period, { minimum });
-  return { invoice: newInvoice(drawn, period, now), replaces: open, chargedFrom };
+  const billedFrom = free > from ? timeOf(free) : late;
+  const drawn = drawUp({ ...terms, billedFrom }, period, { minimum });
+  return { invoice: newInvoice(drawn, period, now), replaces: open };
 }
 
 /**
@@ -58,9 +55,20 @@ const isUntried = ({ row }: SubscriptionUpdate, open: Invoice, now: bigint): boo
   open.failedTries === 0 &&
   row.status === 'active';
 
-/** Closes the invoice that the new one replaces. */
-export function replace(update: Invoicing, { replaces }: Pick<Due, 'replaces'>, now: bigint): void {
+/**
+ * What the first try of an invoice changes besides: the one that it replaces is closed, and the
+ * subscription is billed from the start of its cover, if its terms said an earlier time.
+ */
+export function noteTried(
+  update: SubscriptionUpdate,
+  { invoice, replaces }: Due,
+  now: bigint,
+): void {
   if (replaces !== null) closeUnpaid(update, replaces, 'replaced', timeOf(now));
+  const { coversFrom, periodStart } = invoice;
+  if (coversFrom === null || periodStart === null) return;
+  const from = chargeStart(termsOf(update), unixSeconds(periodStart));
+  if (unixSeconds(coversFrom) > from) update.state.billedFrom = coversFrom;
 }
 
 /** Closes the open invoice if the subscription was paused since it was drawn up. */

@@ -10,7 +10,7 @@ import { closeUnpaid, newInvoice, pay } from '../invoices/closing.ts';
 import type { Period } from '../invoices/cover.ts';
 import { drawUp, isLimited, totalOf, usesDiscount } from '../invoices/draw-up.ts';
 import type { Pull } from './chain-view.ts';
-import { chargedFromOf } from './late.ts';
+import { billedFromOf } from './late.ts';
 import { nextRead } from './look-ahead.ts';
 import {
   coverOf,
@@ -56,7 +56,7 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
   const before = termsOf(update);
   const isLost = pull.source === 'keeper' && attemptInvoice(update, pull) === undefined;
   if (isLost && openOf(update, period) === null)
-    state.chargedFrom = chargedFromOf(before, pull.periodStart, pull.at);
+    state.billedFrom = billedFromOf(before, pull.periodStart, pull.at);
   const terms = termsOf(update);
   const invoice = allocate(update, terms, pull);
   const { creditApplied: creditSpent } = invoice;
@@ -183,7 +183,7 @@ export function applyCover(
   if (isRefunded || (isCredited && !isDue)) state.refundedThrough = timeOf(pull.periodEnd);
   else if (isDue) {
     const drawn = drawUp(terms, period, { minimum: 0n, room: 0n });
-    const at = row.chargedFrom === null ? period.start : unixSeconds(row.chargedFrom);
+    const at = row.billedFrom === null ? period.start : unixSeconds(row.billedFrom);
     if (drawn.total > 0n)
       recordCredit(update, period, { invoice: newInvoice(drawn, period, at), at });
   }

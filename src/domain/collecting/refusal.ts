@@ -6,7 +6,7 @@ import { pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf } from '../../chain/time.ts';
 import type { ChainView } from './chain-view.ts';
 import { type Collectable, type Decision, keeperFailure, type Rules } from './decision.ts';
-import { type Due, replace } from './due-invoice.ts';
+import { type Due, noteTried } from './due-invoice.ts';
 import { closingDue, noteRead } from './ending.ts';
 import { startOfNext } from './pulls.ts';
 import { applyFailure, type SubscriptionUpdate, isLive } from './transitions.ts';
@@ -28,9 +28,8 @@ export function failUnsent(
   rules: Rules,
 ): Decision {
   const { now } = view;
-  const { invoice, chargedFrom } = due;
-  replace(update, due, now);
-  update.state.chargedFrom = chargedFrom;
+  const { invoice } = due;
+  noteTried(update, due, now);
   const { start: periodStart, end: periodEnd } = period;
   const nextPeriod = startOfNext(period);
   applyFailure(

@@ -16,7 +16,7 @@ export const CLOSING_SECONDS = 60n;
 /** The fields of a subscription from which its window is computed. */
 export type WindowTerms = Pick<
   KeeperSubscription,
-  'collectionWindow' | 'periodHours' | 'graceHours' | 'unpausedAt' | 'planEndsAt'
+  'collectionWindow' | 'periodHours' | 'graceHours' | 'billedFrom' | 'planEndsAt'
 >;
 
 /**
@@ -53,10 +53,10 @@ export function collectAt(
     periodAnchor,
   }: Pick<SubscriptionState, 'status' | 'paidThrough' | 'nextPaymentDue' | 'periodAnchor'>,
 ): Date | null {
-  const { unpausedAt, planEndsAt } = terms;
+  const { billedFrom, planEndsAt } = terms;
   if (due === null || status !== 'active' || paidThrough === null || periodAnchor === null)
     return due;
-  if (unpausedAt !== null && due <= unpausedAt) return due;
+  if (billedFrom !== null && due <= billedFrom) return due;
   const end = windowEnd(due, terms);
   const lastSecond = unixSeconds(end) + CLOSING_SECONDS;
   const period = periodAt(terms, periodAnchor, unixSeconds(due));

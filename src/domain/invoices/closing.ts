@@ -87,11 +87,12 @@ const isStanding = ({ voidReason }: Invoice): boolean =>
 export const isOf = ({ periodStart }: Pick<Invoice, 'periodStart'>, { start }: Period): boolean =>
   periodStart?.getTime() === timeOf(start).getTime();
 
-/** Whether the subscription is paused, or was since the invoice was drawn up. */
+/** Whether the subscription is paused, or was since the start of the invoice's cover. */
 export const isInterrupted = (
-  { pausedAt, unpausedAt }: { readonly pausedAt: Date | null; readonly unpausedAt: Date | null },
-  { drawnUpAt }: Invoice,
-): boolean => pausedAt !== null || (unpausedAt !== null && unpausedAt > drawnUpAt);
+  { pausedAt, billedFrom }: { readonly pausedAt: Date | null; readonly billedFrom: Date | null },
+  { coversFrom }: Invoice,
+): boolean =>
+  pausedAt !== null || (billedFrom !== null && coversFrom !== null && billedFrom > coversFrom);
 
 /** How an invoice is closed without a payment. */
 export type Unpaid = 'uncollectible' | 'replaced' | 'ended';

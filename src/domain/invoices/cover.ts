@@ -36,16 +36,11 @@ export const chargeStart = (terms: ChargeTimes, start: bigint): bigint =>
   latest(start, startOfCharge(terms));
 
 /**
- * The time from which the subscriber is charged: the latest of the end of the trial, the end of the
- * pause, chargedFrom and startsAt. Null when all are null.
+ * The time from which the subscriber is charged: the latest of the end of the trial, billedFrom and
+ * startsAt. Null when all are null.
  */
-function startOfCharge({
-  trialEndsAt,
-  unpausedAt,
-  chargedFrom,
-  startsAt = null,
-}: ChargeTimes): bigint | null {
-  const times = [trialEndsAt, unpausedAt, chargedFrom, startsAt].flatMap((time) =>
+function startOfCharge({ trialEndsAt, billedFrom, startsAt = null }: ChargeTimes): bigint | null {
+  const times = [trialEndsAt, billedFrom, startsAt].flatMap((time) =>
     time === null ? [] : [unixSeconds(time)],
   );
   return times.reduce<bigint | null>((last, time) => latest(time, last), null);

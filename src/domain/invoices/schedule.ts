@@ -23,7 +23,7 @@ export interface PaymentRun {
 
 export interface ScheduleTerms extends Omit<
   BillingTerms,
-  'trialEndsAt' | 'unpausedAt' | 'chargedFrom' | 'startsAt' | 'credit'
+  'trialEndsAt' | 'billedFrom' | 'startsAt' | 'credit'
 > {
   readonly trialHours: number | null;
   readonly planEndsAt: Date | null;
@@ -61,7 +61,7 @@ export function scheduleOf(
   const deferred = beginning.startsAt === null ? begun : unixSeconds(beginning.startsAt);
   const charged = deferred > begun ? deferred : begun;
   const planEnd = terms.planEndsAt === null ? null : unixSeconds(terms.planEndsAt);
-  const price = { ...terms, trialEndsAt: timeOf(charged), unpausedAt: null, chargedFrom: null };
+  const price = { ...terms, trialEndsAt: timeOf(charged), billedFrom: null };
   const runs: PaymentRun[] = [];
   let left = terms.discountPeriods;
   let { credit } = beginning;

@@ -14,9 +14,8 @@ export interface Price {
 /** Times from which a subscription is charged. The latest of them counts. */
 export interface ChargeTimes {
   readonly trialEndsAt: Date | null;
-  readonly unpausedAt: Date | null;
-  /** Time of a resume, of a registration or of a late first try inside a period. */
-  readonly chargedFrom: Date | null;
+  /** Latest time of a registration, a resume, the end of a pause or a late first try. */
+  readonly billedFrom: Date | null;
   /** Time to which a change of plan has deferred the first payment. */
   readonly startsAt?: Date | null;
 }

@@ -194,7 +194,7 @@ function paymentOf(
   const invoice = drawUp(
     {
       ...{ ...NO_DISCOUNT, ...session, amount: plan.amount, periodHours: plan.periodHours },
-      ...{ trialEndsAt: null, unpausedAt: null, chargedFrom: null, credit: change?.credit ?? 0n },
+      ...{ trialEndsAt: null, billedFrom: null, credit: change?.credit ?? 0n },
     },
     { start: view.now, end: view.now + length },
     { minimum: change?.leastPayment ?? 0n },

@@ -201,7 +201,7 @@ async function registrationOf(
     subscriberWallet: signUp.wallet,
     dueAt: timeOf(now),
     trialFrom: null,
-    chargedFrom: null,
+    billedFrom: null,
     observedSlot: slot,
     initId,
     periodStart: timeOf(periodStart),

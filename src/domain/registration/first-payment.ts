@@ -91,12 +91,11 @@ export function firstPayment(
     amount: plan.amount,
     periodHours: plan.periodHours,
     trialEndsAt: null,
-    unpausedAt: null,
-    chargedFrom: null,
+    billedFrom: null,
   };
   if (running === null) return priceOf(fullTerms);
-  const chargedFrom = timeOf(running.chargedFrom);
-  return drawUp({ ...fullTerms, chargedFrom }, running, { minimum }).total;
+  const billedFrom = timeOf(running.chargedFrom);
+  return drawUp({ ...fullTerms, billedFrom }, running, { minimum }).total;
 }
 
 /** A live account that is to be registered. */
@@ -106,8 +105,8 @@ export interface LiveAccount {
   readonly period: PullPeriod;
   /** Chain time in Unix seconds. */
   readonly now: bigint;
-  /** From when the registration is charged; null if whole periods are charged. */
-  readonly chargedFrom: Date | null;
+  /** From when the registration is billed; null if whole periods are billed. */
+  readonly billedFrom: Date | null;
   /** Chain time (Unix seconds) at which the change of plan in the terms landed. */
   readonly landedAt: bigint;
   /** Unspent credit (base units) of the account's ended registration. */
@@ -144,12 +143,12 @@ export async function dueAtOnce(
   live: LiveAccount,
   terms: LiveTerms,
 ): Promise<bigint> {
-  const { period, chargedFrom, now, left, minimum } = live;
+  const { period, billedFrom, now, left, minimum } = live;
   if (period.pulled > 0n) return 0n;
   const { amount, periodHours } = live.plan;
   const { discountPercent, discountAmount, discountPeriods } = terms;
   const discount = { discountPercent, discountAmount, discountPeriods };
-  const price = { amount, periodHours, ...discount, unpausedAt: null, chargedFrom };
+  const price = { amount, periodHours, ...discount, billedFrom };
   const takenOver = await takenOverBy(sql, live, terms);
   if (takenOver !== undefined) {
     const { startsAt, credit } = takenOver;

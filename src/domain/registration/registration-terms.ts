@@ -131,8 +131,8 @@ export async function registrationTerms(
       throw new UnlistedLanding();
     return all;
   };
-  const chargedFrom = await startOfCharge(sql, { ...seen, landings });
-  const liveAccount = { plan, wallet, period, now, left, minimum, chargedFrom };
+  const billedFrom = await startOfCharge(sql, { ...seen, landings });
+  const liveAccount = { plan, wallet, period, now, left, minimum, billedFrom };
   const termsOf = (offer: OpenOffer | undefined): LiveTerms => {
     const sessionTerms =
       session === undefined || isOfOther(session, offer) ? PUBLIC_TERMS : session;

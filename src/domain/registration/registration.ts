@@ -127,7 +127,7 @@ export async function checkRegistration(
   const isSessionOffered = (offer?.checkoutSessionId ?? null) !== null;
   if (session !== undefined && !isSessionOffered) refuseExpired(session);
   const taken = await takenTerms(sql, sessionTerms, offer, { planId: plan.id, wallet });
-  const { chargedFrom, landedAt: at } = live;
+  const { billedFrom, landedAt: at } = live;
   const registration = {
     appId: app.id,
     planId: plan.id,
@@ -135,7 +135,7 @@ export async function checkRegistration(
     subscriberWallet: wallet,
     dueAt: timeOf(now),
     trialFrom: timeOf(period.start),
-    chargedFrom,
+    billedFrom,
     observedSlot: slot,
     initId: account.initId,
     periodStart: timeOf(account.periodStart),

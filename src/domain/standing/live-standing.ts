@@ -83,7 +83,7 @@ export async function readLiveStanding(
     const trialEndsAt = taken === undefined ? await trialEndOf(sql, found.live, terms) : null;
     const isInTrial = trialEndsAt !== null && unixSeconds(trialEndsAt) > now;
     const { start, end, pulled } = period;
-    const from = found.live.chargedFrom;
+    const from = found.live.billedFrom;
     const charged = [
       from === null ? start : unixSeconds(from),
       ...(isInTrial ? [unixSeconds(trialEndsAt)] : []),

@@ -12,7 +12,7 @@ import {
 import type { Books } from '../../domain/collecting/books.ts';
 import { isBraked } from '../../domain/collecting/brake.ts';
 import type { Collectable, Decision } from '../../domain/collecting/decision.ts';
-import { replace } from '../../domain/collecting/due-invoice.ts';
+import { noteTried } from '../../domain/collecting/due-invoice.ts';
 import { heldUntil } from '../../domain/collecting/keeper-backoff.ts';
 import {
   type Assessment,
@@ -236,10 +236,10 @@ function assessmentOf(
   attempt?: NewAttempt,
 ): Assessment {
   if (attempt === undefined || collect === undefined) return { update, blocks };
-  const { invoice, chargedFrom } = collect;
+  const { invoice } = collect;
   const invoices = [...update.invoices, ...(invoice.id === null ? [invoice] : [])];
-  const tried = { ...update, state: { ...update.state, chargedFrom }, invoices };
-  replace(tried, collect, now);
+  const tried = { ...update, state: { ...update.state }, invoices };
+  noteTried(tried, collect, now);
   return { update: tried, blocks, attempt };
 }
 

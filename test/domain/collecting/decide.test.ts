@@ -10,7 +10,7 @@ import type { KeeperSubscription } from '../../../src/db/subscriptions/work.ts';
 import { type AttemptEnd, outcomeOf } from '../../../src/domain/collecting/attempt-end.ts';
 import type { ChainView, Pull } from '../../../src/domain/collecting/chain-view.ts';
 import { decide, registeredAccount } from '../../../src/domain/collecting/decide.ts';
-import type { Decision } from '../../../src/domain/collecting/decision.ts';
+import type { Collectable, Decision } from '../../../src/domain/collecting/decision.ts';
 import {
   type LookupResult,
   type KnownPull,
@@ -21,6 +21,7 @@ import {
   updateOf,
   isLive,
 } from '../../../src/domain/collecting/transitions.ts';
+import { chargeStart } from '../../../src/domain/invoices/cover.ts';
 import { asSigned, landedPull } from '../../../src/keeper/read/landed-pull.ts';
 import { down } from '../../fixtures/cents.ts';
 import { InvoiceBook, planInvoice } from '../../fixtures/invoices.ts';
@@ -244,12 +245,19 @@ function withRegistration(world: World, id: string, step: () => void): void {
   Object.assign(world, { row, events, registered, opened, tried });
 }
 
+/** From when the subscription is billed once this payment is committed. */
+function billedFromOf(row: KeeperSubscription, { invoice, periodStart }: Collectable): Date | null {
+  const { coversFrom } = invoice;
+  const isLater = unixSeconds(coversFrom!) > chargeStart(row, periodStart);
+  return isLater ? coversFrom : row.billedFrom;
+}
+
 /** Commits an attempt. Its address has no other open one (unique index). */
-function sign(world: World, collect: NonNullable<Decision['collect']>): void {
+function sign(world: World, collect: Collectable): void {
   if (world.attempt !== null) throw new Error('signed beside an open attempt');
   const { gross: amountGross, fee: platformFee, net: amountNet } = collect.amounts;
   world.signed += 1;
-  world.row = { ...world.row, chargedFrom: collect.chargedFrom };
+  world.row = { ...world.row, billedFrom: billedFromOf(world.row, collect) };
   world.tried = collect.periodStart;
   const isNew = collect.invoice.id === null;
   const stored = world.invoices.write(world.row.id, isNew ? [collect.invoice] : []);
@@ -282,8 +290,8 @@ function land(world: World): void {
   if (pullOnChain(world, gross, fee, 'keeper', signature)) {
     one.end = world.pulls.at(-1)!;
     if (gross * 2n <= terms.amount) world.outcomes.add('half of the amount or less');
-    const { unpausedAt } = one.row;
-    if (unpausedAt !== null && unixSeconds(unpausedAt) > one.end.periodStart + length / 2n)
+    const { billedFrom } = one.row;
+    if (billedFrom !== null && unixSeconds(billedFrom) > one.end.periodStart + length / 2n)
       world.outcomes.add('a pause that ended late');
     return;
   }
@@ -344,14 +352,13 @@ function settleAttempt(world: World): void {
  * after what it had, or ten minutes after the time from which it would pay.
  */
 function comesLate(row: KeeperSubscription, start: bigint, now: bigint): boolean {
-  const { status, trialEndsAt, unpausedAt, paidThrough, nextPaymentDue } = row;
+  const { status, trialEndsAt, paidThrough, nextPaymentDue } = row;
   if (status !== 'active' || nextPaymentDue === null) return false;
-  const charged = row.chargedFrom === null ? 0n : unixSeconds(row.chargedFrom);
-  if (now <= charged + 600n) return false;
-  const [trial, pause, paid] = [trialEndsAt, unpausedAt, paidThrough].map((at) =>
+  const billed = row.billedFrom === null ? 0n : unixSeconds(row.billedFrom);
+  if (now <= billed + 600n) return false;
+  const [trial, paid] = [trialEndsAt, paidThrough].map((at) =>
     at === null ? 0n : unixSeconds(at),
-  ) as [bigint, bigint, bigint];
-  if (pause >= start && pause >= trial) return false;
+  ) as [bigint, bigint];
   const had = paid > trial ? paid : trial;
   return had > 0n ? now > had + 72n * HOUR : now > start + 600n;
 }
@@ -361,14 +368,12 @@ function comesLate(row: KeeperSubscription, start: bigint, now: bigint): boolean
  * pause, from a late first try on, and before the plan's end.
  */
 function expected(row: KeeperSubscription, start: bigint, end: bigint): bigint {
-  const { discountPercent, discountAmount, discountPeriods, trialEndsAt, unpausedAt } = row;
+  const { discountPercent, discountAmount, discountPeriods, trialEndsAt } = row;
   const isOff = discountPeriods !== 0;
   const percent = isOff ? BigInt(discountPercent ?? 0) : 0n;
   const off = isOff ? (discountAmount ?? 0n) : 0n;
   const price = down(terms.amount, ((terms.amount - off) * (100n - percent)) / 100n);
-  const froms = [trialEndsAt, unpausedAt, row.chargedFrom].map((at) =>
-    at === null ? start : unixSeconds(at),
-  );
+  const froms = [trialEndsAt, row.billedFrom].map((at) => (at === null ? start : unixSeconds(at)));
   const from = froms.reduce((last, at) => (at > last ? at : last), start);
   if (end - from >= length) return price;
   const part = from < end ? down(terms.amount, (price * (end - from)) / length) : 0n;
@@ -385,7 +390,7 @@ function owed(
   const isOpen = invoice?.state === 'open';
   const stands = isOpen && invoice.periodStart?.getTime() === Number(start) * 1000;
   const wasPaused =
-    row.unpausedAt !== null && invoice !== null && row.unpausedAt > invoice.drawnUpAt;
+    row.billedFrom !== null && invoice !== null && row.billedFrom > invoice.coversFrom!;
   return stands && !wasPaused ? invoice.amountDue : expected(row, start, end);
 }
 
@@ -435,8 +440,8 @@ function checkUncollected(world: World, before: KeeperSubscription): void {
   );
   if (isPaid) return;
   const { start, end } = pullPeriod(account, world.plan, world.now);
-  const { chargedFrom, discountPeriods } = row;
-  const terms = { ...before, chargedFrom, discountPeriods };
+  const { billedFrom, discountPeriods } = row;
+  const terms = { ...before, billedFrom, discountPeriods };
   if (end !== unixSeconds(row.paidThrough) || expected(terms, start, end) !== 0n)
     throw new Error('a period that costs something was not collected');
 }
@@ -514,11 +519,8 @@ interface Turn {
 }
 
 /** Checks a payment before it is signed, against the row that it was decided from. */
-function checkCollected(
-  world: World,
-  before: KeeperSubscription,
-  { amounts, chargedFrom, periodStart, periodEnd }: NonNullable<Decision['collect']>,
-): void {
+function checkCollected(world: World, before: KeeperSubscription, collect: Collectable): void {
+  const { amounts, periodStart, periodEnd } = collect;
   if (!isLive(before) || world.row.cancelRequestedAt !== null)
     throw new Error('collected after the end or a cancellation');
   if (before.paidThrough !== null && unixSeconds(before.paidThrough) > periodStart)
@@ -531,10 +533,12 @@ function checkCollected(
   const isLate = world.tried !== periodStart && comesLate(world.row, periodStart, world.now);
   if (isLate) world.outcomes.add('a late first try');
   // A pull that was found in the same decision may have been late and have used the discount.
-  const { discountPeriods, chargedFrom: found } = world.row;
-  const from = isLate ? world.now : found && unixSeconds(found);
-  if ((chargedFrom && unixSeconds(chargedFrom)) !== from) throw new Error('charged from elsewhere');
-  const gross = owed(before, { ...before, discountPeriods, chargedFrom }, periodStart, periodEnd);
+  const { discountPeriods } = world.row;
+  const billedFrom = isLate ? timeOf(world.now) : world.row.billedFrom;
+  const from = timeOf(chargeStart({ ...before, billedFrom }, periodStart));
+  if (from.getTime() !== collect.invoice.coversFrom?.getTime())
+    throw new Error('billed from elsewhere');
+  const gross = owed(before, { ...before, discountPeriods, billedFrom }, periodStart, periodEnd);
   if (gross > terms.amount) throw new Error('above the ceiling');
   if (gross === 0n) throw new Error('collected what costs more than it brings');
   if (amounts.gross !== gross || amounts.fee !== gross / 100n || periodEnd - periodStart > length)
@@ -547,13 +551,13 @@ function checkFailed(world: World, before: KeeperSubscription, update: Subscript
   for (const { status, periodStart, periodEnd, amountGross } of update.payments) {
     if (status !== 'failed') continue;
     const [start, end] = [unixSeconds(periodStart), unixSeconds(periodEnd)];
-    const { chargedFrom, discountPeriods } = world.row;
-    if (amountGross !== owed(before, { ...before, chargedFrom, discountPeriods }, start, end))
+    const { billedFrom, discountPeriods } = world.row;
+    if (amountGross !== owed(before, { ...before, billedFrom, discountPeriods }, start, end))
       throw new Error('failed with another amount');
     // The same decision may have recorded a pull that paid the overdue period.
     const isPaid = update.payments.some((payment) => payment.status === 'succeeded');
     const isRetry = world.tried === start || (before.status === 'past_due' && !isPaid);
-    const moved = world.row.chargedFrom?.getTime() !== before.chargedFrom?.getTime();
+    const moved = world.row.billedFrom?.getTime() !== before.billedFrom?.getTime();
     if (isRetry && moved) throw new Error('a retry of another amount');
     if (moved) world.outcomes.add('a late failure');
   }
@@ -832,7 +836,7 @@ const acts: Record<string, (world: World, size: number) => void> = {
       observedSlot: world.slot - 1n,
       trialEndsAt,
       nextPaymentDue: trialEndsAt !== null && trialEndsAt > now ? trialEndsAt : now,
-      chargedFrom: isSame ? now : null,
+      billedFrom: isSame ? now : null,
       ...randomDiscount(size),
     });
     Object.assign(world, { events: [], registered: world.accounts, opened: null, tried: null });
@@ -898,7 +902,9 @@ const acts: Record<string, (world: World, size: number) => void> = {
       (last, at) => (at !== null && at > last ? at : last),
       now,
     );
-    world.row = { ...row, pausedAt: null, unpausedAt: now, nextPaymentDue: due, dueAt: due };
+    world.row = { ...row, pausedAt: null, billedFrom: now, nextPaymentDue: due, dueAt: due };
+    // The pause has closed the invoice of the earlier try.
+    world.tried = null;
   },
   /** A pause that ends in the second half of a period. */
   pauseUntilLate(world, size) {
@@ -1504,8 +1510,8 @@ void t.test(
     const past = { status: 'past_due', pastDueSince: since, failedAttempts: 1 } as const;
     for (const [name, given] of [
       ['after a trial', { trialEndsAt: late, nextPaymentDue: late }],
-      ['after a pause', { unpausedAt: late }],
-      ['past due', { unpausedAt: late, ...past }],
+      ['after a pause', { billedFrom: late }],
+      ['past due', { billedFrom: late, ...past }],
     ] as const) {
       const row = { ...world.row, ...given };
       const { update, collect } = decide(row, { ...viewOf(world), now }, rules);
@@ -1520,7 +1526,7 @@ void t.test(
         nextPaymentDue: timeOf(end),
       });
     }
-    const row = { ...world.row, unpausedAt: timeOf(end - length / 20n) };
+    const row = { ...world.row, billedFrom: timeOf(end - length / 20n) };
     const due = { ...viewOf(world), now: end - length / 20n };
     t.equal(decide(row, due, rules).collect?.amounts.gross, 50n, 'the minimum is collected');
 

@@ -51,7 +51,7 @@ const terms = {
   periodHours: 24,
   graceHours: null,
   collectionWindow: 0,
-  unpausedAt: null,
+  billedFrom: null,
   planEndsAt: null,
   noticeHours: null,
 };

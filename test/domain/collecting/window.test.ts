@@ -18,7 +18,7 @@ const terms = (changes: Partial<WindowTerms> = {}): WindowTerms => ({
   collectionWindow: 900,
   periodHours: 30 * DAY,
   graceHours: null,
-  unpausedAt: null,
+  billedFrom: null,
   planEndsAt: null,
   ...changes,
 });
@@ -50,8 +50,8 @@ void t.test('a renewal is collected at the next multiple of the window', (t) => 
 void t.test('first payments, retries and payments after a pause are collected at once', (t) => {
   t.same(collectAt(terms(), renewal({ paidThrough: null })), START, 'first payment');
   t.same(collectAt(terms(), renewal({ status: 'past_due' })), START, 'retry');
-  t.same(collectAt(terms({ unpausedAt: START }), renewal()), START, 'unpaused');
-  t.same(collectAt(terms({ unpausedAt: at(-1) }), renewal()), at(899), 'a renewal after it');
+  t.same(collectAt(terms({ billedFrom: START }), renewal()), START, 'unpaused');
+  t.same(collectAt(terms({ billedFrom: at(-1) }), renewal()), at(899), 'a renewal after it');
   t.equal(collectAt(terms(), renewal({ nextPaymentDue: null })), null, 'paused');
   t.end();
 });
@@ -74,7 +74,7 @@ void t.test(
           collectionWindow: fc.integer({ min: 0, max: 86_400 }),
           periodHours: fc.integer({ min: 1, max: 8760 }),
           graceHours: fc.option(fc.integer({ min: 0, max: 8760 })),
-          unpausedAt: fc.option(seconds.map(at)),
+          billedFrom: fc.option(seconds.map(at)),
           planEndsAt: fc.option(seconds.map(at)),
         }),
         seconds,

@@ -13,7 +13,7 @@ const ID = 'subscription';
 
 const terms = {
   ...{ ...NO_DISCOUNT, amount: 1000n, periodHours: 24, credit: 0n },
-  ...{ trialEndsAt: null, unpausedAt: null, chargedFrom: null },
+  ...{ trialEndsAt: null, billedFrom: null },
 };
 
 const update = (invoice: Invoice | null = null) => ({

@@ -108,7 +108,7 @@ function open(world: World, name: PlanName, changes: Partial<KeeperSubscription>
     ...plans[name],
     id: `${world.rows.length} ${name}`,
     subscriptionPda: name,
-    chargedFrom: isResumed && now > start ? timeOf(now) : null,
+    billedFrom: isResumed && now > start ? timeOf(now) : null,
     ...changes,
   });
   // A registration that was replaced ends when its account is resumed for another one.

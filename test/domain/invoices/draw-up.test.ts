@@ -21,8 +21,7 @@ const base: BillingTerms = {
   discountPercent: null,
   discountAmount: null,
   discountPeriods: null,
-  unpausedAt: null,
-  chargedFrom: null,
+  billedFrom: null,
 };
 const lines = (terms: BillingTerms, limits: Parameters<typeof drawUp>[2], period = whole) =>
   drawUp(terms, period, limits).lines.map(({ kind, amount }) => [kind, amount]);
@@ -67,7 +66,7 @@ void t.test('a discount of a plan of whole cents is rounded up to the cent', (t)
 void t.test(
   'a part of a period below the minimum is waived on the invoice and uses no credit',
   (t) => {
-    const terms = { ...base, unpausedAt: timeOf(whole.end - 720n * 36n), credit: 50_000n };
+    const terms = { ...base, billedFrom: timeOf(whole.end - 720n * 36n), credit: 50_000n };
     t.same(lines(terms, { minimum: 100_001n }), [
       ['plan', 100_000n],
       ['adjustment', -100_000n],
@@ -132,8 +131,7 @@ void t.test('for random terms the sums of an invoice add up and stay within thei
   );
   const times = fc.record({
     trialEndsAt: time,
-    unpausedAt: time,
-    chargedFrom: time,
+    billedFrom: time,
     startsAt: time,
   });
   const limits = fc.record({

@@ -22,8 +22,7 @@ const base: BillingTerms = {
   discountPercent: null,
   discountAmount: null,
   discountPeriods: null,
-  unpausedAt: null,
-  chargedFrom: null,
+  billedFrom: null,
 };
 const whole = { start: START, end: START + 720n * 3600n };
 
@@ -46,7 +45,7 @@ void t.test(
     t.equal(drawUp(late(part), whole, { minimum: 100_000n }).total, 100_000n);
     t.equal(drawUp(late(part - 1n), whole, { minimum: 100_000n }).total, 0n);
     t.equal(drawUp(late(0n), whole, { minimum: 1n }).total, 0n);
-    const unpaused = { ...base, unpausedAt: timeOf(whole.end - part + 1n) };
+    const unpaused = { ...base, billedFrom: timeOf(whole.end - part + 1n) };
     t.equal(drawUp(unpaused, whole, { minimum: 100_000n }).total, 0n);
     const cut = { start: whole.start, end: whole.start + part - 1n };
     t.equal(drawUp(base, cut, { minimum: 100_000n }).total, 0n, 'before the end of a plan');
@@ -73,7 +72,7 @@ void t.test(
       status: 'past_due',
       periodAnchor: timeOf(START - 720n * 3600n),
       planEndsAt: null,
-      unpausedAt: timeOf(START + 360n * 3600n),
+      billedFrom: timeOf(START + 360n * 3600n),
       nextPaymentDue: timeOf(whole.end),
     };
     t.equal(amountPastDue(past), 5_000_000n);
@@ -93,8 +92,8 @@ void t.test(
     const trialEndsAt = timeOf(START + 168n * 3600n);
     t.equal(totalOf({ ...base, trialEndsAt }, whole), 7_660_000n);
     t.equal(totalOf({ ...base, trialEndsAt, discountPercent: 50 }, whole), 3_830_000n);
-    const unpausedAt = timeOf(START + 360n * 3600n);
-    t.equal(totalOf({ ...base, trialEndsAt, unpausedAt }, whole), 5_000_000n);
+    const billedFrom = timeOf(START + 360n * 3600n);
+    t.equal(totalOf({ ...base, trialEndsAt, billedFrom }, whole), 5_000_000n);
     t.equal(totalOf({ ...base, trialEndsAt: timeOf(whole.end) }, whole), 0n);
     t.equal(totalOf({ ...base, trialEndsAt: timeOf(START) }, whole), 10_000_000n);
     t.end();
@@ -114,8 +113,7 @@ const terms: fc.Arbitrary<BillingTerms> = fc
     ),
     periodHours: fc.integer({ min: 1, max: 8760 }),
     trialEndsAt: time,
-    unpausedAt: time,
-    chargedFrom: time,
+    billedFrom: time,
     kind: fc.constantFrom('none', 'percent', 'amount'),
     percent: fc.integer({ min: 1, max: 99 }),
     part: fc.bigInt({ min: 1n, max: maxAmount }),
@@ -138,7 +136,7 @@ void t.test(
         const due = totalOf(given, { start: START, end });
         const price = priceOf(given);
         if (due < 0n || due > given.amount || price > given.amount) return false;
-        const from = [given.trialEndsAt, given.unpausedAt, given.chargedFrom]
+        const from = [given.trialEndsAt, given.billedFrom]
           .map((at) => (at === null ? START : BigInt(at.getTime()) / 1000n))
           .reduce((last, at) => (at > last ? at : last), START);
         const rest = end > from ? end - from : 0n;
@@ -165,7 +163,7 @@ void t.test(
         fc.bigInt({ min: 0n, max: length }),
         fc.nat(5),
         (amount, late, periods) => {
-          const given = { ...base, amount, chargedFrom: timeOf(START + late) };
+          const given = { ...base, amount, billedFrom: timeOf(START + late) };
           const first = totalOf(given, whole);
           if (first !== down(amount, (amount * (length - late)) / length)) return false;
           const shift = BigInt(periods + 1) * length;
@@ -176,7 +174,7 @@ void t.test(
       { numRuns: 2000 },
     );
     t.equal(
-      totalOf({ ...base, chargedFrom: timeOf(START + 240n * 3600n) }, whole),
+      totalOf({ ...base, billedFrom: timeOf(START + 240n * 3600n) }, whole),
       6_660_000n,
       'day 10 of 30: rounded down',
     );

@@ -135,8 +135,7 @@ function collected(terms: ScheduleTerms, periods: number): [bigint, bigint][] {
       ...terms,
       discountPeriods,
       trialEndsAt: timeOf(trialEnd),
-      unpausedAt: null,
-      chargedFrom: null,
+      billedFrom: null,
     };
     const gross = drawUp(price, { start, end }, { minimum: MINIMUM }).total;
     if (gross === 0n) continue;

@@ -20,7 +20,7 @@ const collected = (id: string, wallet: string, gross: bigint) => {
     amounts: { gross, fee: 0n, net: gross },
     treasury: 'treasury',
     feeOwed: 0n,
-    chargedFrom: null,
+    billedFrom: null,
     isDoubted: false,
   };
   const decision: Decision = { update: updateOf(row), collect };

@@ -27,8 +27,7 @@ void t.test(
         amount: 5_000_000n,
         periodHours: 730,
         trialEndsAt: new Date(now.getTime() + trialHours * 3_600_000),
-        unpausedAt: null,
-        chargedFrom: null,
+        billedFrom: null,
       };
       const due = totalOf(terms, { start, end: start + 730n * 3600n });
       t.equal(firstPayment({ ...plan, trialHours }, now), due, `${trialHours} hours`);
