@@ -96,7 +96,8 @@ create table subscriptions (
   trial_ends_at timestamptz,
   discount_percent int check (discount_percent between 1 and 99),
   discount_amount int8 check (discount_amount > 0),
-  discount_periods int check (discount_periods >= 0),
+  discount_periods int check (discount_periods > 0),
+  discount_id uuid,
   paused_at timestamptz,
   billed_from timestamptz,
   -- Change of plan.
@@ -138,7 +139,8 @@ create table subscriptions (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   constraint discount_is_whole check (num_nonnulls(discount_percent, discount_amount) <= 1
-    and (discount_periods is null or num_nonnulls(discount_percent, discount_amount) = 1)),
+    and (discount_periods is null or discount_id is not null)
+    and num_nonnulls(discount_percent, discount_amount) = num_nonnulls(discount_id)),
   constraint discount_leaves_something check (discount_amount < amount),
   constraint paused_is_active check (paused_at is null or status <> 'past_due'),
   constraint replaced_is_whole check ((replaced_by is null) = (replaced_at is null)),
@@ -161,7 +163,8 @@ comment on column subscriptions.own_ids_from is 'who set external_id and metadat
 comment on column subscriptions.duplicate_of is 'the live subscription that the same customer had when this one landed';
 comment on column subscriptions.amount is 'the plan''s amount: the maximum per period, enforced on chain';
 comment on column subscriptions.trial_ends_at is 'no payment is collected before this chain time; null without a trial';
-comment on column subscriptions.discount_periods is 'remaining payments that the discount reduces; null: all, 0: it is used up';
+comment on column subscriptions.discount_periods is 'how many invoices the discount reduces; null: all. Those that are paid and name its id have used it';
+comment on column subscriptions.discount_id is 'new whenever a discount is set';
 comment on column subscriptions.paused_at is 'no payment is collected since this time; null unless paused';
 comment on column subscriptions.billed_from is 'latest chain time of a registration or resume inside a period, of the end of a pause, or of a late first try: the period that contains it is charged from then on';
 comment on column subscriptions.replaces is 'the subscription that this one replaced in a change of plan';

@@ -96,6 +96,7 @@ create index invoices_beside_periods on invoices (subscription_pda, period_start
   where reason <> 'period';
 create index invoices_by_app on invoices (app_id, drawn_up_at, id);
 create index invoices_troubled on invoices (app_id, troubled_at, id) where troubled_at is not null;
+create index invoices_by_discount on invoices (discount_id) where discount_id is not null;
 create index invoices_unpaid on invoices (app_id, unpaid_at, id) where unpaid_at is not null;
 
 -- Checked at the insert alone, because lines never change: a constraint is checked at each update.

@@ -892,6 +892,7 @@ comment on column invoices.troubled_at is 'database time of its first failure, o
 comment on column invoices.unpaid_at is 'database time of its closing as void or uncollectible';
 CREATE INDEX invoices_beside_periods ON public.invoices USING btree (subscription_pda, period_start) WHERE (reason <> 'period'::text);
 CREATE INDEX invoices_by_app ON public.invoices USING btree (app_id, drawn_up_at, id);
+CREATE INDEX invoices_by_discount ON public.invoices USING btree (discount_id) WHERE (discount_id IS NOT NULL);
 CREATE INDEX invoices_troubled ON public.invoices USING btree (app_id, troubled_at, id) WHERE (troubled_at IS NOT NULL);
 CREATE INDEX invoices_unpaid ON public.invoices USING btree (app_id, unpaid_at, id) WHERE (unpaid_at IS NOT NULL);
 CREATE UNIQUE INDEX one_invoice_per_cover ON public.invoices USING btree (subscription_pda, period_start, covers_from) WHERE ((reason = 'period'::text) AND ((void_reason IS NULL) OR (void_reason = ANY (ARRAY['forgiven'::text, 'ended'::text]))));
@@ -1583,6 +1584,7 @@ create table subscriptions (
   discount_percent integer,
   discount_amount bigint,
   discount_periods integer,
+  discount_id uuid,
   paused_at timestamp with time zone,
   billed_from timestamp with time zone,
   replaces uuid,
@@ -1620,7 +1622,7 @@ create table subscriptions (
   updated_at timestamp with time zone not null default now(),
   constraint cancel_request_is_whole CHECK (((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL))),
   constraint cancelled_has_time CHECK (((status = 'cancelled'::text) = (cancelled_at IS NOT NULL))),
-  constraint discount_is_whole CHECK (((num_nonnulls(discount_percent, discount_amount) <= 1) AND ((discount_periods IS NULL) OR (num_nonnulls(discount_percent, discount_amount) = 1)))),
+  constraint discount_is_whole CHECK (((num_nonnulls(discount_percent, discount_amount) <= 1) AND ((discount_periods IS NULL) OR (discount_id IS NOT NULL)) AND (num_nonnulls(discount_percent, discount_amount) = num_nonnulls(discount_id)))),
   constraint discount_leaves_something CHECK ((discount_amount < amount)),
   constraint early_tries_follow_a_failure CHECK (((early_tries = 0) OR (chain_failure_period IS NOT NULL))),
   constraint ended_has_time CHECK (((status = ANY (ARRAY['cancelled'::text, 'expired'::text])) = (ended_at IS NOT NULL))),
@@ -1635,7 +1637,7 @@ create table subscriptions (
   constraint subscriptions_credit_check CHECK ((credit >= 0)),
   constraint subscriptions_discount_amount_check CHECK ((discount_amount > 0)),
   constraint subscriptions_discount_percent_check CHECK (((discount_percent >= 1) AND (discount_percent <= 99))),
-  constraint subscriptions_discount_periods_check CHECK ((discount_periods >= 0)),
+  constraint subscriptions_discount_periods_check CHECK ((discount_periods > 0)),
   constraint subscriptions_early_tries_check CHECK ((early_tries >= 0)),
   constraint subscriptions_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 120))),
   constraint subscriptions_failed_attempts_check CHECK ((failed_attempts >= 0)),
@@ -1659,7 +1661,8 @@ comment on column subscriptions.own_ids_from is 'who set external_id and metadat
 comment on column subscriptions.duplicate_of is 'the live subscription that the same customer had when this one landed';
 comment on column subscriptions.amount is 'the plan''s amount: the maximum per period, enforced on chain';
 comment on column subscriptions.trial_ends_at is 'no payment is collected before this chain time; null without a trial';
-comment on column subscriptions.discount_periods is 'remaining payments that the discount reduces; null: all, 0: it is used up';
+comment on column subscriptions.discount_periods is 'how many invoices the discount reduces; null: all. Those that are paid and name its id have used it';
+comment on column subscriptions.discount_id is 'new whenever a discount is set';
 comment on column subscriptions.paused_at is 'no payment is collected since this time; null unless paused';
 comment on column subscriptions.billed_from is 'latest chain time of a registration or resume inside a period, of the end of a pause, or of a late first try: the period that contains it is charged from then on';
 comment on column subscriptions.replaces is 'the subscription that this one replaced in a change of plan';

@@ -20,7 +20,7 @@ const heldBlocks = 60;
 
 /** Two payments fit in one period: the program on chain would let a second one pass. */
 const halvePrices = async ({ sql }: Ground): Promise<void> => {
-  await sql()`update subscriptions set discount_percent = 60`;
+  await sql()`update subscriptions set discount_percent = 60, discount_id = uuid_v7()`;
 };
 
 /**

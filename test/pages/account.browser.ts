@@ -126,7 +126,8 @@ void t.test(
     await page.getByRole('button', { name: /Subscribe and pay with/ }).click();
     await page.getByText('Paid until').waitFor();
 
-    await served.sql`update subscriptions set discount_percent = 10, discount_periods = 1`;
+    await served.sql`update subscriptions set discount_percent = 10, discount_periods = 1,
+      discount_id = uuid_v7()`;
     await page.goto('/account');
     // The card has read the wallet's approval before another one replaces it.
     await page.getByRole('button', { name: /Cancel subscription/ }).waitFor();

@@ -18,7 +18,7 @@ const FEE = GROSS / 100n;
 /** Signs and commits a payment at 60 % off, then drops the commit. */
 async function forgotten(t: Test) {
   const { stage, subscription } = await due(t, { blockMs: 400 });
-  await stage.sql`update subscriptions set discount_percent = 60 where id = ${subscription.id}`;
+  await stage.sql`update subscriptions set discount_percent = 60, discount_id = uuid_v7() where id = ${subscription.id}`;
   const [lost] = await signAndDie(stage);
   // Another blockhash makes the next signature differ.
   stage.net.mineBlocks(2);

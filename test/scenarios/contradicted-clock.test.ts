@@ -88,7 +88,8 @@ async function firstPeriod(stage: Stage, subscription: Subscription, before: Bef
 /** A subscription five minutes before its first period's end, and a keeper's parts. */
 async function scene(t: Test, { discount = 0, before = 'paid', ...endpoints }: Scene) {
   const { stage, subscription } = await due(t, { blockMs: 100 });
-  await stage.sql`update subscriptions set discount_percent = ${discount || null}`;
+  await stage.sql`update subscriptions set discount_percent = ${discount || null},
+    discount_id = case when ${discount} > 0 then uuid_v7() end`;
   const end = await firstPeriod(stage, subscription, before);
   stage.net.passSeconds(end - stage.now() - 300);
   return { stage, subscription, end, ...(await aheadKeeper(t, stage, endpoints)) };

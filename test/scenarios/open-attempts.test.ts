@@ -24,7 +24,7 @@ const PERIOD = 720 * HOUR;
 const REDUCED = (AMOUNT * 40n) / 100n;
 
 const discount = (stage: Stage) =>
-  stage.sql`update subscriptions set discount_percent = 60 where status = 'active'`;
+  stage.sql`update subscriptions set discount_percent = 60, discount_id = uuid_v7() where status = 'active'`;
 
 async function attemptsOf(stage: Stage, { id }: Subscription): Promise<string[]> {
   const rows = await stage.sql<{ state: string }[]>`

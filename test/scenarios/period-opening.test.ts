@@ -38,12 +38,15 @@ async function scene(t: Test, { endpoints, discount, before = 'paid' }: Scene) {
   const ends = new Date(end * 1000);
   if (before === 'trial')
     await stage.sql`update subscriptions set trial_ends_at = ${ends}, next_payment_due = ${ends}`;
-  if (before === 'paid') await stage.sql`update subscriptions set discount_percent = ${discount}`;
+  if (before === 'paid')
+    await stage.sql`update subscriptions set discount_percent = ${discount},
+    discount_id = case when ${discount}::int > 0 then uuid_v7() end`;
   const keeper = await stage.startKeeper();
   if (before === 'trial') await stage.quiet();
   else await paidOnce(stage, subscription);
   await keeper.stop();
-  await stage.sql`update subscriptions set discount_percent = ${discount}`;
+  await stage.sql`update subscriptions set discount_percent = ${discount},
+    discount_id = case when ${discount}::int > 0 then uuid_v7() end`;
   const servers = await Promise.all(
     endpoints.map((one) => startRewritingEndpoint(stage.net.rpcUrl, one)),
   );

@@ -51,7 +51,7 @@ void t.test(
       fc.property(customer, (given) => {
         const { lives, acts } = play(given);
         for (const act of acts) outcomes.add(act);
-        for (const { row, pulls, announced, forgotten, coveredUntil } of lives) {
+        for (const { row, discount, pulls, announced, forgotten, coveredUntil } of lives) {
           if (coveredUntil > 0n) outcomes.add('covered without a payment');
           if (forgotten.size > 0) outcomes.add('charged twice');
           if (pulls.some(({ gross }) => gross * 2n <= row.amount)) outcomes.add('at most half');
@@ -60,7 +60,7 @@ void t.test(
           if (announced.size >= 12) outcomes.add('announced often');
           if (pulls.some(({ at, periodStart }) => at % 900n === 0n && at > periodStart))
             outcomes.add('waited for a window');
-          if (row.discountPeriods === 0) outcomes.add('discount used up');
+          if (discount?.left === 0) outcomes.add('discount used up');
         }
       }),
       {

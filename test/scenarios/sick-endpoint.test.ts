@@ -73,7 +73,7 @@ function finalOnce() {
 /** A payment of 40 % of the plan's amount, signed and not sent. */
 async function signed(t: Test, rewrite: Rewrite) {
   const { stage, subscription } = await due(t, { blockMs: 0 });
-  await stage.sql`update subscriptions set discount_percent = 60`;
+  await stage.sql`update subscriptions set discount_percent = 60, discount_id = uuid_v7()`;
   stage.net.mineBlocks(60);
   const rpc = await sickRpc(t, stage, rewrite);
   const parts = stage.parts(rpc);

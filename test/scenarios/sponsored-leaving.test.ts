@@ -7,6 +7,7 @@ import type { Keypair } from '../../src/chain/keypair.ts';
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../src/chain/program/layouts.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
 import { cancelInstructions } from '../../src/chain/transactions/subscriptions.ts';
+import { periodsLeft } from '../../src/db/invoices/invoices.ts';
 import { readRentByAge } from '../../src/db/offers/rent-ages.ts';
 import {
   readSponsoringByMerchant,
@@ -273,7 +274,7 @@ void t.test(
       { amountGross: 2_500_000n, platformFee: 25_000n },
     ]);
     const [row] = await stage.sql`
-    select s.external_id, s.discount_periods, s.own_ids_from, c.subscription_id = s.id as completes
+    select s.external_id, ${periodsLeft(stage.sql)} as discount_periods, s.own_ids_from, c.subscription_id = s.id as completes
     from subscriptions s join checkout_sessions c on c.id = ${checkoutSessionId}`;
     t.match(row, {
       externalId: 'customer-1',

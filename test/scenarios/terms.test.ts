@@ -103,7 +103,8 @@ void t.test(
     const plan = await stage.plan({ amount: 4_999_999n, periodHours: 24 });
     const subscription = await stage.subscriber(plan);
     await stage.sql`
-      update subscriptions set discount_percent = 33, discount_periods = 2 where id = ${subscription.id}`;
+      update subscriptions set discount_percent = 33, discount_periods = 2,
+        discount_id = uuid_v7() where id = ${subscription.id}`;
     await stage.startKeeper();
     const gross = (4_999_999n * 67n) / 100n;
     for (const [count, amount] of [gross, gross, 4_999_999n].entries()) {

@@ -58,7 +58,7 @@ void t.test(
     const unpaused = await stage.subscriber(plan, { usdc: 0n });
     stage.net.passSeconds(month / 2);
     const discounted = await stage.subscriber(plan, { usdc: 0n });
-    await stage.sql`update subscriptions set discount_percent = 60 where id = ${discounted.id}`;
+    await stage.sql`update subscriptions set discount_percent = 60, discount_id = uuid_v7() where id = ${discounted.id}`;
     const { periodStart } = (await stage.onChain(unpaused))!;
     const from = new Date((Number(periodStart) + month / 2) * 1000);
     await stage.sql`update subscriptions set billed_from = ${from} where id = ${unpaused.id}`;

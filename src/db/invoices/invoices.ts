@@ -22,6 +22,8 @@ export interface InvoiceSums {
   readonly creditApplied: bigint;
   /** The amount to pull. */
   readonly amountDue: bigint;
+  /** The discount that reduced it (subscriptions.discount_id). */
+  readonly discountId: string | null;
 }
 
 /** What changes of an invoice until it is closed. Times are chain time. */
@@ -58,17 +60,17 @@ const stateTypes = {
 
 const sumTypes = {
   ...{ lines: 'jsonb', planAmount: 'int8', discountAmount: 'int8', adjustmentAmount: 'int8' },
-  ...{ total: 'int8', creditApplied: 'int8', amountDue: 'int8' },
+  ...{ total: 'int8', creditApplied: 'int8', amountDue: 'int8', discountId: 'uuid' },
 } as const;
 
 /** The columns of an invoice's lines and sums. */
-function sumColumns({ lines, total, creditApplied, amountDue }: InvoiceSums) {
+function sumColumns({ lines, total, creditApplied, amountDue, discountId }: InvoiceSums) {
   const sumOf = (kind: Line['kind']) =>
     lines.reduce((sum, line) => (line.kind === kind ? sum + line.amount : sum), 0n);
   return {
     lines: lines.map(({ amount, ...line }) => ({ ...line, amount: amount.toString() })),
     ...{ planAmount: sumOf('plan'), discountAmount: sumOf('discount') },
-    ...{ adjustmentAmount: sumOf('adjustment'), total, creditApplied, amountDue },
+    ...{ adjustmentAmount: sumOf('adjustment'), total, creditApplied, amountDue, discountId },
   };
 }
 
@@ -129,11 +131,12 @@ async function insertInvoices(
     ), stored as (
       insert into invoices (id, app_id, customer_id, subscription_id, subscription_pda, reason,
         period_start, period_end, covers_from, covers_to, lines, plan_amount, discount_amount,
-        adjustment_amount, total, credit_applied, amount_due, state, void_reason, due_at,
+        adjustment_amount, discount_id, total, credit_applied, amount_due, state, void_reason, due_at,
         failed_tries, next_try_at, drawn_up_at, closed_at, troubled_at, unpaid_at)
       select g.id, s.app_id, s.customer_id, s.id, s.subscription_pda, g.reason,
         g.period_start, g.period_end, g.covers_from, g.covers_to, g.lines, g.plan_amount,
-        g.discount_amount, g.adjustment_amount, g.total, g.credit_applied, g.amount_due, g.state,
+        g.discount_amount, g.adjustment_amount, g.discount_id, g.total, g.credit_applied,
+        g.amount_due, g.state,
         g.void_reason, g.due_at, g.failed_tries, g.next_try_at, g.drawn_up_at, g.closed_at,
         case when g.failed_tries > 0 or g.state in ('void', 'uncollectible') then now() end,
         case when g.state in ('void', 'uncollectible') then now() end
@@ -175,15 +178,27 @@ async function updateInvoices(
  */
 export async function insertOfferInvoice(
   sql: Queryable,
-  offer: { offerId: string; planId: string; subscriptionPda: string; asOf: Date },
+  {
+    discountId,
+    ...offer
+  }: {
+    offerId: string;
+    planId: string;
+    subscriptionPda: string;
+    /** The discount of the sign-up, if it has one. */
+    discountId: string | null;
+    asOf: Date;
+  },
   sums: InvoiceSums,
 ): Promise<string> {
-  const row = { ...offer, ...sumColumns(sums) };
+  const isDiscounted = sums.lines.some(({ kind }) => kind === 'discount');
+  const given = { ...sums, discountId: isDiscounted ? discountId : null };
+  const row = { ...offer, ...sumColumns(given) };
   const [stored] = await sql<[{ id: string }]>`
     insert into invoices (app_id, offer_id, subscription_pda, lines, plan_amount, discount_amount,
-      adjustment_amount, total, credit_applied, amount_due, due_at, drawn_up_at)
+      adjustment_amount, discount_id, total, credit_applied, amount_due, due_at, drawn_up_at)
     select p.app_id, g.offer_id, g.subscription_pda, g.lines, g.plan_amount, g.discount_amount,
-      g.adjustment_amount, g.total, g.credit_applied, g.amount_due, g.as_of, g.as_of
+      g.adjustment_amount, g.discount_id, g.total, g.credit_applied, g.amount_due, g.as_of, g.as_of
     from (${recordset(sql, [row], {
       ...{ offerId: 'uuid', planId: 'uuid', subscriptionPda: 'text', asOf: 'timestamptz' },
       ...sumTypes,
@@ -191,6 +206,16 @@ export async function insertOfferInvoice(
     returning id`;
   return stored.id;
 }
+
+/**
+ * SQL for the number of invoices that the discount of `subscriptions s` still reduces. Null:
+ * unlimited.
+ */
+export const periodsLeft = (sql: Queryable) => sql`
+  case when s.discount_periods is not null then greatest(s.discount_periods - (
+    select count(*) from invoices i where i.discount_id = s.discount_id
+      and i.subscription_pda = s.subscription_pda and i.state = 'paid'
+  ), 0)::int end`;
 
 /** Closes the open invoice of a sponsored sign-up as void. */
 export async function voidOfferInvoice(sql: Queryable, offerId: string): Promise<void> {
@@ -202,7 +227,7 @@ export async function voidOfferInvoice(sql: Queryable, offerId: string): Promise
 
 const invoiceColumns = (sql: Queryable) => sql`
   i.id, i.subscription_id, i.reason, i.period_start, i.period_end, i.covers_from, i.covers_to, i.lines, i.total,
-  i.credit_applied, i.amount_due, i.state, i.void_reason, i.due_at, i.failed_tries, i.next_try_at,
+  i.credit_applied, i.amount_due, i.discount_id, i.state, i.void_reason, i.due_at, i.failed_tries, i.next_try_at,
   i.drawn_up_at, i.closed_at`;
 
 type StoredInvoice = Omit<Invoice, 'lines'> & { id: string; lines: StoredLine[] };

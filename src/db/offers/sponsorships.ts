@@ -116,7 +116,8 @@ export async function insertSponsorship(
   const { payment, offerId, planId, subscriptionPda } = sponsorship;
   if (payment === null || planId === null || subscriptionPda === null) return 'stored';
   const { periodStart, amountGross, platformFee, amountNet, feeOwed, invoice } = payment;
-  const offer = { offerId, planId, subscriptionPda, asOf: sponsorship.creditAt ?? periodStart };
+  const { creditAt, checkoutSessionId: discountId } = sponsorship;
+  const offer = { offerId, planId, subscriptionPda, discountId, asOf: creditAt ?? periodStart };
   const invoiceId = await insertOfferInvoice(tx, offer, invoice);
   const attempts = await tx`
     insert into payment_attempts (offer_id, invoice_id, subscription_pda, transaction_id, position,

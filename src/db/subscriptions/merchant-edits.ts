@@ -50,6 +50,8 @@ export async function updateDiscount(
     with edited as (
       update subscriptions set discount_percent = ${discountPercent},
         discount_amount = ${discountAmount}, discount_periods = ${discountPeriods},
+        discount_id = case when num_nonnulls(${discountPercent}::int, ${discountAmount}::int8) > 0
+          then uuid_v7() end,
         updated_at = now()
       where id = ${id} and status in ('active', 'past_due')
       returning id, status

@@ -47,10 +47,8 @@ export interface SubscriptionState {
    * is made before the scheduled retry, because the wallet was topped up.
    */
   earlyTries: number;
-  /** Latest time of a registration, a resume, the end of a pause or a late first try. Null: none. */
+  /** Latest time of a registration, a resume, the end of a pause or a late first try. */
   billedFrom: Date | null;
-  /** Number of payments left with the discount. null means unlimited; 0 means used up. */
-  discountPeriods: number | null;
   /** Credit from a replaced subscription that no payment has spent yet, in base units. */
   credit: bigint;
   /**
@@ -74,7 +72,7 @@ export const stateTypes: Readonly<Record<keyof SubscriptionState, string>> = {
   ...{ dueAt: 'timestamptz', periodAnchor: 'timestamptz', chainInitId: 'int8' },
   ...{ chainPeriodStart: 'timestamptz', observedSlot: 'int8', setbacks: 'int' },
   ...{ failedLookups: 'int', failedPacks: 'int', chainFailurePeriod: 'timestamptz' },
-  ...{ earlyTries: 'int', discountPeriods: 'int', periodPulled: 'int8' },
+  ...{ earlyTries: 'int', periodPulled: 'int8' },
   ...{ refundedThrough: 'timestamptz', billedFrom: 'timestamptz', credit: 'int8' },
   ...{ pullable: 'bool', pulledThrough: 'timestamptz' },
 };

@@ -1,5 +1,6 @@
 // The API's statements on single subscriptions. lists.ts has the lists, and work.ts the keeper's
 // statements.
+import { periodsLeft } from '../invoices/invoices.ts';
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
@@ -135,6 +136,8 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    */
   isWithoutOffer?: boolean;
   ownIdsFrom?: OwnIdsSource | null;
+  /** The id of a checkout session's discount: that of the session. A new id by default. */
+  discountId?: string;
   /**
    * Whether a sponsored transaction has opened the account and made the first payment. The
    * registration is then stored even if its plan, session or wallet no longer allows a
@@ -160,7 +163,7 @@ const WAIT_FOR_WALLET_SECONDS = 120;
 /** The columns of subscriptions that columns() reads, besides those of subscription_work. */
 export const readColumns = (sql: Queryable) => sql`
   id, app_id, plan_id, subscription_pda, subscriber_wallet, status, amount, period_hours,
-  trial_ends_at, discount_percent, discount_amount, discount_periods, paused_at,
+  trial_ends_at, discount_percent, discount_amount, discount_id, discount_periods, paused_at,
   billed_from, refunded_through, starts_at, credit, replaces, replaced_by, replaced_at,
   period_anchor, chain_period_start, next_payment_due, cancel_requested_at,
   cancel_requested_by, cancelled_at, delegation_revoked_at, past_due_since, end_reason,
@@ -171,7 +174,7 @@ export const columns = (
   sql: Queryable,
 ) => sql`s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
   s.period_hours,
-  s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
+  s.trial_ends_at, s.discount_percent, s.discount_amount, ${periodsLeft(sql)} as discount_periods, s.paused_at,
     s.billed_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
     s.replaced_by, s.replaced_at,
   coalesce(s.period_anchor, s.chain_period_start) as period_anchor,
@@ -225,6 +228,7 @@ function insertRow(sql: Queryable, registration: NewRegistration): Fragment {
   const { planId, subscriptionPda, subscriberWallet, dueAt, initId, periodStart } = registration;
   const { trialFrom, billedFrom, externalId = null, metadata = {} } = registration;
   const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
+  const { discountId = null } = registration;
   const { isUnclaimed = false, ownIdsFrom = null, hasLanded = false } = registration;
   const { isOffered = false } = registration;
   const { takes, trialHours = null, isWithoutOffer = false, gone } = registration;
@@ -237,7 +241,7 @@ function insertRow(sql: Queryable, registration: NewRegistration): Fragment {
     insert into subscriptions (id, created_at, updated_at, app_id, plan_id, subscription_pda,
       subscriber_wallet, amount, period_hours, trial_ends_at, next_payment_due,
       chain_init_id, chain_period_start, billed_from, external_id, metadata,
-        discount_percent, discount_amount, discount_periods, unclaimed, own_ids_from, replaces,
+        discount_percent, discount_amount, discount_periods, discount_id, unclaimed, own_ids_from, replaces,
         credit, starts_at, period_pulled, without_offer, announced_due,
         announced_notices, status, cancelled_at, ended_at, stopped_at, resumed_at)
     select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda},
@@ -246,7 +250,9 @@ function insertRow(sql: Queryable, registration: NewRegistration): Fragment {
         ${startsAt}::timestamptz, ${paidThrough}::timestamptz) end,
       ${initId}, ${periodStart}, ${billedFrom}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
         ${discountPercent}::int,
-      ${discountAmount}::int8, ${discountPeriods}::int, ${isUnclaimed}, ${ownIdsFrom},
+      ${discountAmount}::int8, ${discountPeriods}::int,
+      case when num_nonnulls(${discountPercent}::int, ${discountAmount}::int8) > 0
+        then coalesce(${discountId}::uuid, uuid_v7()) end, ${isUnclaimed}, ${ownIdsFrom},
       ${replaces}::uuid, ${credit}::int8, ${startsAt}::timestamptz, ${periodPulled}::int8,
       ${isWithoutOffer}, case when ${isWithoutOffer} then ${due}::timestamptz end,
       case when ${isWithoutOffer} then coalesce(cardinality(notice_hours), 1) else 1 end,

@@ -9,6 +9,7 @@ import { type TrialTaker, trialsOf } from './subscriptions.ts';
 /** The terms of a checkout session, as a registration stores them. */
 export interface GivenTerms extends OwnIds, DiscountTerms {
   ownIdsFrom: OwnIdsSource | null;
+  discountId: string | null;
   /** Length of the session's trial; null means the plan's trial. */
   trialHours: number | null;
   /** Wallet and customer whose earlier trials count. */
@@ -136,11 +137,11 @@ export async function setSessionTerms(
   dueAt: Date,
 ): Promise<void> {
   const { externalId = null, metadata = {}, ownIdsFrom } = given;
-  const { discountPercent, discountAmount, discountPeriods } = given;
+  const { discountPercent, discountAmount, discountPeriods, discountId } = given;
   const ids = sql`external_id = ${externalId},
     metadata = ${JSON.stringify(metadata)}::text::jsonb, own_ids_from = ${ownIdsFrom},`;
   const discount = sql`discount_percent = ${discountPercent}, discount_amount = ${discountAmount},
-    discount_periods = ${discountPeriods},`;
+    discount_periods = ${discountPeriods}, discount_id = coalesce(${discountId}::uuid, uuid_v7()),`;
   await sql`
     with edited as (
       update subscriptions s set ${ownIdsFrom === null ? sql`` : ids}

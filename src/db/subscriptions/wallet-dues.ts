@@ -1,4 +1,5 @@
 // The next payments of all live subscriptions of a wallet.
+import { periodsLeft } from '../invoices/invoices.ts';
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable } from '../postgres/connect.ts';
 
@@ -23,7 +24,8 @@ export function readWalletDues(sql: Queryable, wallets: readonly string[]): Prom
   return sql<WalletDue[]>`
     select s.id, s.subscriber_wallet, p.mint, s.status, s.amount, s.period_hours, s.trial_ends_at,
       s.billed_from, s.starts_at, s.credit,
-      coalesce(s.period_anchor, s.chain_period_start) as period_anchor, s.discount_percent, s.discount_amount, s.discount_periods, p.ends_at as plan_ends_at,
+      coalesce(s.period_anchor, s.chain_period_start) as period_anchor, s.discount_percent, s.discount_amount,
+      ${periodsLeft(sql)} as discount_periods, p.ends_at as plan_ends_at,
       s.next_payment_due
     from subscriptions s join plans p on p.id = s.plan_id
     where s.subscriber_wallet = any(${[...wallets]}::text[]) and s.status in ('active', 'past_due')

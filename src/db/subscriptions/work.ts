@@ -1,6 +1,6 @@
 // The keeper's statements on subscriptions: read them, write their states, make them due.
 // leases.ts has the leases.
-import { type Invoice, readUnpaidInvoices } from '../invoices/invoices.ts';
+import { type Invoice, periodsLeft, readUnpaidInvoices } from '../invoices/invoices.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { recordset } from '../postgres/recordset.ts';
 import { isSameAccount, stoppedAt } from './account-registrations.ts';
@@ -21,6 +21,9 @@ interface KeeperRow extends SubscriptionState {
   trialEndsAt: Date | null;
   discountPercent: number | null;
   discountAmount: bigint | null;
+  discountId: string | null;
+  /** Number of payments left with the discount. Null: unlimited; 0: used up. */
+  discountPeriods: number | null;
   /** Start of the pause; null when the subscription is not paused. */
   pausedAt: Date | null;
   /** The first payment is deferred to this time; null unless a change of plan set it. */
@@ -121,7 +124,8 @@ export async function readSubscriptions(
       ) as observed_slot, s.period_pulled, w.setbacks, w.failed_lookups, w.failed_packs,
       w.notices,
       s.chain_failure_period, s.early_tries,
-      s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
+      s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_id,
+      ${periodsLeft(sql)} as discount_periods, s.paused_at,
         s.billed_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
         s.replaced_by, s.replaced_at, s.ended_at, s.pullable, s.pulled_through,
         s.without_offer and s.unclaimed as is_without_offer,
@@ -226,8 +230,7 @@ export async function writeStates(
       failed_attempts = v.failed_attempts, delegation_revoked_at = v.delegation_revoked_at,
         end_reason = v.end_reason, period_anchor = v.period_anchor,
         chain_init_id = v.chain_init_id, chain_period_start = v.chain_period_start,
-        period_pulled = v.period_pulled, discount_periods = v.discount_periods,
-        chain_failure_period = v.chain_failure_period,
+        period_pulled = v.period_pulled, chain_failure_period = v.chain_failure_period,
       early_tries = v.early_tries, refunded_through = v.refunded_through,
         billed_from = v.billed_from, credit = v.credit, pullable = v.pullable,
         pulled_through = v.pulled_through,

@@ -8,7 +8,7 @@ import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import { allocate, attemptInvoice, foreignInvoice, openOf } from '../invoices/allocate.ts';
 import { closeUnpaid, newInvoice, pay } from '../invoices/closing.ts';
 import type { Period } from '../invoices/cover.ts';
-import { drawUp, isLimited, totalOf, usesDiscount } from '../invoices/draw-up.ts';
+import { drawUp, totalOf } from '../invoices/draw-up.ts';
 import type { Pull } from './chain-view.ts';
 import { billedFromOf } from './late.ts';
 import { nextRead } from './look-ahead.ts';
@@ -53,25 +53,15 @@ function settleUp(
 export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date | null): void {
   const { row, state, events, payments } = update;
   const period = { start: pull.periodStart, end: pull.periodEnd };
-  const before = termsOf(update);
   const isLost = pull.source === 'keeper' && attemptInvoice(update, pull) === undefined;
   if (isLost && openOf(update, period) === null)
-    state.billedFrom = billedFromOf(before, pull.periodStart, pull.at);
-  const terms = termsOf(update);
-  const invoice = allocate(update, terms, pull);
+    state.billedFrom = billedFromOf(termsOf(update), pull.periodStart, pull.at);
+  const invoice = allocate(update, termsOf(update), pull);
   const { creditApplied: creditSpent } = invoice;
   const success = successOf(row, pull, state.failedAttempts + 1);
   const { periodStart, periodEnd } = success;
   payments.push({ ...success, invoice, creditSpent, coversFrom: laterStart(invoice) });
-  if (pull.source === 'keeper') {
-    const paid = pull.gross + creditSpent;
-    // A lost attempt was signed some seconds before its payment landed, so a payment of a part of
-    // the period is a little more than the price from that time on.
-    const isDiscounted = isLost
-      ? isLimited(terms) && paid <= totalOf(before, period)
-      : usesDiscount(terms, period, paid);
-    spend(update, creditSpent, isDiscounted);
-  }
+  if (pull.source === 'keeper') state.credit -= creditSpent;
   // A pull that was found late may belong to a period before paidThrough. Such a pull changes
   // neither paidThrough nor the status.
   if (state.paidThrough === null || state.paidThrough < periodEnd)
@@ -95,19 +85,6 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
 /** The start of the invoice's cover if it is later than that of its period, else null. */
 const laterStart = ({ coversFrom, periodStart }: Invoice): Date | null =>
   coversFrom !== null && periodStart !== null && coversFrom > periodStart ? coversFrom : null;
-
-/**
- * Subtracts the credit that was spent on a paid period. If the payment got a limited discount, also
- * reduces the number of payments that still get the discount.
- */
-function spend(
-  { state }: Pick<SubscriptionUpdate, 'state'>,
-  creditSpent: bigint,
-  isDiscounted: boolean,
-): void {
-  if (isDiscounted) state.discountPeriods = (state.discountPeriods ?? 1) - 1;
-  state.credit -= creditSpent;
-}
 
 /**
  * Records a payment that is made entirely from credit, and adds its event. Nothing is pulled for
@@ -150,7 +127,7 @@ function recordCredit(
     attempt: 1,
     occurredAt,
   });
-  spend(update, amount, usesDiscount(termsOf(update), period, amount));
+  state.credit -= amount;
   const { nextPaymentDue } = state;
   const about = { txSignature: null, nextPaymentDue, periodStart, periodEnd };
   events.push({

@@ -59,10 +59,16 @@ export function setNextDue(
 }
 
 /** The row's terms, with what this update has changed: for computing prices. */
-export const termsOf = ({ row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>) => ({
-  ...row,
-  ...state,
-});
+export function termsOf({
+  row,
+  state,
+  invoices,
+}: Pick<SubscriptionUpdate, 'row' | 'state' | 'invoices'>) {
+  const { discountId, discountPeriods: left } = row;
+  const paid = invoices.filter((one) => one.state === 'paid' && one.discountId === discountId);
+  const discountPeriods = left === null ? null : Math.max(left - paid.length, 0);
+  return { ...row, ...state, discountPeriods };
+}
 
 /** The later of the end of the paid time and the end of the trial (access.ts). */
 export const coverOf = ({ row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>): Date | null =>

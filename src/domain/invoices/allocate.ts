@@ -16,8 +16,8 @@ import {
   pay,
 } from './closing.ts';
 import { coverOf, type Period } from './cover.ts';
-import { drawUp } from './draw-up.ts';
-import type { BillingTerms } from './terms.ts';
+import { drawUp, totalOf } from './draw-up.ts';
+import { type BillingTerms, NO_DISCOUNT } from './terms.ts';
 
 /** A pull in the period from `periodStart` to `periodEnd` (Unix seconds). */
 interface PaidBy {
@@ -104,8 +104,9 @@ export function openOf(update: Invoicing, period: Period): Invoice | null {
 }
 
 /**
- * The invoice of a pull that was found: the price as of the pull. Credit pays what a pull of ours
- * lacks of the price. An adjustment makes up the rest of the difference.
+ * The invoice of a pull that was found: the price as of the pull. A pull by another puller, or one
+ * of ours above the discounted price, got no discount. Credit pays what a pull of ours lacks of the
+ * price. An adjustment makes up the rest of the difference.
  */
 function foundInvoice(
   update: Invoicing,
@@ -113,14 +114,18 @@ function foundInvoice(
   { gross, source, billed }: PaidBy,
   period: Period,
 ) {
-  const { lines, total: price } = drawUp(terms, period, { minimum: 0n });
+  const isDiscounted =
+    source === 'keeper' && gross <= totalOf({ ...terms, billedFrom: null }, period);
+  const given = isDiscounted ? terms : { ...terms, ...NO_DISCOUNT };
+  const { lines, total: price, discountId } = drawUp(given, period, { minimum: 0n });
   const missing = source === 'keeper' && price > gross ? price - gross : 0n;
   const creditApplied = missing < terms.credit ? missing : terms.credit;
   const total = gross + creditApplied;
   const adjustment: Line[] =
     total === price ? [] : [{ kind: 'adjustment', amount: total - price, source: 'pull' }];
   const cover = coveredPart(update, terms, period, billed);
-  return { cover, lines: [...lines, ...adjustment], total, creditApplied, amountDue: gross };
+  const sums = { total, creditApplied, amountDue: gross, discountId };
+  return { cover, lines: [...lines, ...adjustment], ...sums };
 }
 
 /** The invoice of a pull by another puller that pays for no time. */
@@ -131,6 +136,6 @@ export function foreignInvoice({ gross, at, periodStart, periodEnd }: PaidBy): I
     ...{ coversFrom: null, coversTo: null, dueAt: timeOf(at), drawnUpAt: timeOf(at) },
     ...{ failedTries: 0, nextTryAt: null, closedAt: timeOf(at) },
     lines: [{ kind: 'adjustment', amount: gross, source: 'pull' }],
-    ...{ total: gross, creditApplied: 0n, amountDue: gross },
+    ...{ total: gross, creditApplied: 0n, amountDue: gross, discountId: null },
   };
 }

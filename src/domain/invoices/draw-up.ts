@@ -47,7 +47,9 @@ export function drawUp(
     { kind: 'adjustment', amount: total - price, source: isUncollected ? 'minimum' : 'room' },
   ];
   const shown = lines.filter(({ kind, amount }) => kind === 'plan' || amount !== 0n);
-  return { cover, lines: shown, total, creditApplied, amountDue };
+  const isReduced = total > 0n && discountOf(terms) !== null;
+  const discountId = isReduced ? (terms.discountId ?? null) : null;
+  return { cover, lines: shown, total, creditApplied, amountDue, discountId };
 }
 
 /**
@@ -56,19 +58,6 @@ export function drawUp(
  */
 export const totalOf = (terms: BillingTerms, period: Period): bigint =>
   drawUp(terms, period, { minimum: 0n }).total;
-
-/** Whether the next payment is one of the payments that get a limited discount. */
-export function isLimited(terms: BillingTerms): boolean {
-  const discount = discountOf(terms);
-  return discount !== null && discount.periodsLeft !== null;
-}
-
-/**
- * Whether a payment of `gross` for this period counts as one of the payments that get a limited
- * discount.
- */
-export const usesDiscount = (terms: BillingTerms, period: Period, gross: bigint): boolean =>
-  isLimited(terms) && gross === totalOf(terms, period);
 
 /**
  * Divides `price` into the part that the credit pays and the part to pull. The credit pays first,

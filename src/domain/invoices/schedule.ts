@@ -2,7 +2,7 @@
 // payments before subscribing. Each amount is that of the invoice (draw-up.ts). Pure.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { periodLength } from './cover.ts';
-import { creditFor, drawUp, usesDiscount } from './draw-up.ts';
+import { creditFor, drawUp } from './draw-up.ts';
 import { type BillingTerms, discountOf, priceOf } from './terms.ts';
 
 const SECONDS_PER_HOUR = 3600n;
@@ -79,9 +79,9 @@ export function scheduleOf(
       const limits = paid === 'credited' ? { minimum: 0n, room: 0n } : { minimum };
       const invoice = drawUp(now, { start, end }, limits);
       if (paid !== 'paid' && invoice.total > 0n) {
-        const { amountDue: amount, creditApplied: creditSpent, total } = invoice;
+        const { amountDue: amount, creditApplied: creditSpent } = invoice;
         runs.push({ amount, creditSpent, ...first, times: 1 });
-        if (left !== null && usesDiscount(now, { start, end }, total)) left -= 1;
+        if (left !== null && left > 0) left -= 1;
         credit -= creditSpent;
       }
       start += length;

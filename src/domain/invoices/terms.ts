@@ -22,6 +22,8 @@ export interface ChargeTimes {
 
 export interface BillingTerms extends Price, ChargeTimes {
   readonly periodHours: number;
+  /** The discount's id, for the invoices that it reduces. Previews have none. */
+  readonly discountId?: string | null;
   /** The customer's credit in base units. It is spent before anything is collected. */
   readonly credit?: bigint;
 }

@@ -69,8 +69,8 @@ export async function claim(
 function termsOf(registration: RegistrationToStore): GivenTerms {
   const { externalId, metadata, ownIdsFrom = null, trialFrom } = registration;
   const { trialHours = null, discountPercent = null } = registration;
-  const { discountAmount = null, discountPeriods = null } = registration;
-  const discount = { discountPercent, discountAmount, discountPeriods };
+  const { discountAmount = null, discountPeriods = null, discountId = null } = registration;
+  const discount = { discountPercent, discountAmount, discountPeriods, discountId };
   const taker = takerOf(registration);
   return { externalId, metadata, ownIdsFrom, trialFrom, trialHours, taker, ...discount };
 }

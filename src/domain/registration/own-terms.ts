@@ -98,7 +98,7 @@ export function termsOfSession(
   const { id: checkoutSessionId, externalId, allowSecond } = session;
   const { discountPercent, discountAmount, discountPeriods } = session;
   const discount = { discountPercent, discountAmount, discountPeriods };
-  const terms = { checkoutSessionId, allowSecond, ...discount };
+  const terms = { checkoutSessionId, discountId: checkoutSessionId, allowSecond, ...discount };
   if (externalId === null && session.metadata === '{}')
     return { externalId, metadata: {}, ownIdsFrom: null, ...ids, ...terms };
   const metadata = JSON.parse(session.metadata) as Record<string, string>;

@@ -109,13 +109,14 @@ const booksOf = ({ row, events, registered, opened, tried, ...world }: World): B
 
 type Terms = Pick<
   KeeperSubscription,
-  'trialEndsAt' | 'discountPercent' | 'discountAmount' | 'discountPeriods'
+  'trialEndsAt' | 'discountPercent' | 'discountAmount' | 'discountPeriods' | 'discountId'
 >;
 const plain: Terms = {
   trialEndsAt: null,
   discountPercent: null,
   discountAmount: null,
   discountPeriods: null,
+  discountId: null,
 };
 
 function newWorld(payer: string, given: Terms = plain): World {
@@ -225,6 +226,7 @@ function write(world: World, { state, events, payments, invoices }: Subscription
 const readRow = ({ row, invoices, attempt }: World): KeeperSubscription => ({
   ...row,
   invoice: attempt === null ? invoices.unpaid(row.id) : null,
+  discountPeriods: invoices.periodsLeft(row),
 });
 
 /** Runs `step` with this registration in the place of the newest one. */
@@ -440,7 +442,8 @@ function checkUncollected(world: World, before: KeeperSubscription): void {
   );
   if (isPaid) return;
   const { start, end } = pullPeriod(account, world.plan, world.now);
-  const { billedFrom, discountPeriods } = row;
+  const { billedFrom } = row;
+  const { discountPeriods } = readRow(world);
   const terms = { ...before, billedFrom, discountPeriods };
   if (end !== unixSeconds(row.paidThrough) || expected(terms, start, end) !== 0n)
     throw new Error('a period that costs something was not collected');
@@ -533,7 +536,7 @@ function checkCollected(world: World, before: KeeperSubscription, collect: Colle
   const isLate = world.tried !== periodStart && comesLate(world.row, periodStart, world.now);
   if (isLate) world.outcomes.add('a late first try');
   // A pull that was found in the same decision may have been late and have used the discount.
-  const { discountPeriods } = world.row;
+  const { discountPeriods } = readRow(world);
   const billedFrom = isLate ? timeOf(world.now) : world.row.billedFrom;
   const from = timeOf(chargeStart({ ...before, billedFrom }, periodStart));
   if (from.getTime() !== collect.invoice.coversFrom?.getTime())
@@ -551,7 +554,7 @@ function checkFailed(world: World, before: KeeperSubscription, update: Subscript
   for (const { status, periodStart, periodEnd, amountGross } of update.payments) {
     if (status !== 'failed') continue;
     const [start, end] = [unixSeconds(periodStart), unixSeconds(periodEnd)];
-    const { billedFrom, discountPeriods } = world.row;
+    const { billedFrom, discountPeriods } = readRow(world);
     if (amountGross !== owed(before, { ...before, billedFrom, discountPeriods }, start, end))
       throw new Error('failed with another amount');
     // The same decision may have recorded a pull that paid the overdue period.
@@ -719,8 +722,11 @@ function checkMoney({ payments, pulls, events, earlier, forgotten, invoices }: W
   );
 }
 
+let discounts = 0;
+
 /** A percentage, an amount or no discount; for some payments or all. */
 const randomDiscount = (size: number) => ({
+  discountId: size % 3 === 2 ? null : `discount ${(discounts += 1)}`,
   discountPercent: size % 3 === 0 ? 1 + (size % 99) : null,
   discountAmount: size % 3 === 1 ? 1n + BigInt(size % 900) : null,
   discountPeriods: size % 3 === 2 || size % 2 === 0 ? null : size % 4,

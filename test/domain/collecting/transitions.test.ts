@@ -9,6 +9,7 @@ import {
   applyEnd,
   applyFailure,
   applyResume,
+  termsOf,
   updateOf,
   type FailedTry,
 } from '../../../src/domain/collecting/transitions.ts';
@@ -72,7 +73,6 @@ void t.test(
       failedAttempts: 0,
       setbacks: 0,
       failedPacks: 0,
-      discountPeriods: null,
       periodPulled: 100n,
     });
     t.match(update.payments, [
@@ -129,13 +129,14 @@ void t.test(
   'a payment whose attempt is lost covers the time from a late try on and uses its discount',
   async (t) => {
     const late = T + 12n * HOUR;
-    const terms = { amount: 1_000_000n, discountPercent: 20, discountPeriods: 2 };
+    const discount = { discountId: 'discount', discountPercent: 20, discountPeriods: 2 };
+    const terms = { amount: 1_000_000n, ...discount };
     const lost = (changes: Partial<Pull>, credit = 0n) => {
       const update = updateOf(row({ ...terms, credit }));
       // Signed ten seconds before it landed: 800,000 for the twelve hours and ten seconds.
       applyPayment(update, pull(T, { at: late, gross: 400_092n, ...changes }), null);
       const [payment] = update.payments;
-      const { discountPeriods, credit: left } = update.state;
+      const { discountPeriods, credit: left } = termsOf(update);
       return {
         coversFrom: payment!.coversFrom,
         creditSpent: payment!.creditSpent,

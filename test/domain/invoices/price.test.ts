@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { timeOf } from '../../../src/chain/time.ts';
-import { drawUp, totalOf, usesDiscount } from '../../../src/domain/invoices/draw-up.ts';
+import { drawUp, totalOf } from '../../../src/domain/invoices/draw-up.ts';
 import {
   type BillingTerms,
   discounted,
@@ -182,11 +182,14 @@ void t.test(
   },
 );
 
-void t.test('a limited discount is only used up by a payment of the discounted amount', (t) => {
-  const given = { ...base, discountPercent: 10, discountPeriods: 2 };
-  t.ok(usesDiscount(given, whole, 9_000_000n));
-  t.notOk(usesDiscount(given, whole, 10_000_000n), 'signed before the discount was given');
-  t.notOk(usesDiscount({ ...given, discountPeriods: null }, whole, 9_000_000n));
-  t.notOk(usesDiscount({ ...given, discountPeriods: 0 }, whole, 10_000_000n));
+void t.test('an invoice names the discount that reduced it, if anything is paid', (t) => {
+  const given = { ...base, discountId: 'discount', discountPercent: 10, discountPeriods: 2 };
+  const named = (terms: BillingTerms, minimum = 0n) => drawUp(terms, whole, { minimum }).discountId;
+  t.equal(named(given), 'discount');
+  t.equal(named({ ...given, discountPeriods: null }), 'discount');
+  t.equal(named({ ...given, discountPeriods: 0 }), null, 'used up');
+  t.equal(named({ ...given, trialEndsAt: timeOf(whole.end) }), null, 'free');
+  const late = { ...given, billedFrom: timeOf(whole.end - 1n) };
+  t.equal(named(late, 100_000n), null, 'below the minimum');
   t.end();
 });

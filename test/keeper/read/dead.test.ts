@@ -15,7 +15,7 @@ async function signed(t: Test, { liesBy = 0, discount = 60 } = {}) {
   const stage = await startStage(t, { blockMs: 0, lagPort: 0 });
   const plan = await stage.plan({ amount: AMOUNT });
   const [full, cheap] = [await stage.subscriber(plan), await stage.subscriber(plan)];
-  await stage.sql`update subscriptions set discount_percent = ${discount} where id = ${cheap.id}`;
+  await stage.sql`update subscriptions set discount_percent = ${discount}, discount_id = uuid_v7() where id = ${cheap.id}`;
   stage.net.mineBlocks(40);
   const rpc = createRpc({ urls: [stage.net.rpcUrl, stage.net.lagUrl!], log: silent });
   t.teardown(() => rpc.close());
@@ -140,7 +140,7 @@ void t.test(
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const subscription = await stage.subscriber(await stage.plan({ amount: AMOUNT }));
-    await stage.sql`update subscriptions set discount_percent = 60`;
+    await stage.sql`update subscriptions set discount_percent = 60, discount_id = uuid_v7()`;
     const young = await startRewritingEndpoint(stage.net.rpcUrl, (method, _params, result) =>
       method === 'getFirstAvailableBlock' ? 1_000_000_000 : result,
     );
