@@ -1175,7 +1175,6 @@ create table payments (
   tx_signature text,
   period_start timestamp with time zone not null,
   period_end timestamp with time zone not null,
-  covers_from timestamp with time zone,
   further boolean not null default false,
   amount_gross bigint not null,
   platform_fee bigint not null,
@@ -1212,7 +1211,6 @@ create table payments (
 comment on table payments is 'the transactions of the API: one succeeded row per paid period, one failed row per failed attempt';
 comment on column payments.invoice_id is 'null: a pull of a keeper beyond the one that paid the period';
 comment on column payments.source is 'keeper or foreign: who pulled; credit: the credit of a change of plan paid the whole amount, and nothing was pulled';
-comment on column payments.covers_from is 'start of the time that it pays for, where that is later than period_start';
 comment on column payments.further is 'a pull beyond the one that paid the period: it moved USDC but pays for no other period, and has no event';
 comment on column payments.fee_owed is 'the fee that was not collected, because no treasury of the plan could receive it or another puller pulled; part of amount_net';
 comment on column payments.credit_spent is 'credit of a change of plan that paid for the period beside amount_gross';

@@ -59,7 +59,8 @@ for (const { title, lateSeconds } of [
       const [row] = await stage.sql<{ billedFrom: Date; credit: bigint }[]>`
       select billed_from, credit from subscriptions where id = ${third.id}`;
       const [paid] = await stage.sql<{ coversFrom: Date }[]>`
-      select covers_from from payments where subscription_id = ${third.id} order by id limit 1`;
+      select i.covers_from from payments p join invoices i on i.id = p.invoice_id
+      where p.subscription_id = ${third.id} order by p.id limit 1`;
       const from = unixSeconds(paid!.coversFrom);
       t.ok(from < end && end - from <= BigInt(REST), 'charged from the change back on');
       t.same(

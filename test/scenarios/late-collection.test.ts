@@ -36,7 +36,9 @@ const terms = async (stage: ApiStage, { id }: Subscription) => {
 const covers = async (stage: ApiStage, { id }: Subscription) =>
   (
     await stage.sql<{ coversFrom: Date | null }[]>`
-      select covers_from from payments where subscription_id = ${id} order by occurred_at, id`
+      select nullif(i.covers_from, p.period_start) as covers_from
+      from payments p left join invoices i on i.id = p.invoice_id
+      where p.subscription_id = ${id} order by p.occurred_at, p.id`
   ).map(({ coversFrom }) => coversFrom);
 
 /** The price of the account's running period from `from` on (Unix seconds). */

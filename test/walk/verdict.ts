@@ -121,13 +121,14 @@ async function listed(rpc: Stage['rpc'], address: string) {
 async function chargedTwice({ sql }: Stage): Promise<string[]> {
   const rows = await sql<{ id: string; other: string; pda: string; from: Date; to: Date }[]>`
     with parts as (
-      select p.id, p.subscription_pda as pda, coalesce(p.covers_from, p.period_start) as starts_at,
+      select p.id, p.subscription_pda as pda, coalesce(i.covers_from, p.period_start) as starts_at,
         case when p.amount_credited is null then p.period_end else least(p.period_end, (
           select min(r.replaced_at) from subscriptions r
           where r.subscription_pda = p.subscription_pda and r.replaced_at >= p.occurred_at
         )) end as ends_at, s.chain_init_id as init,
         extract(epoch from s.chain_period_start)::int8 % (s.period_hours * 3600) as phase
       from payments p join subscriptions s on s.id = p.subscription_id
+        left join invoices i on i.id = p.invoice_id
       where p.status = 'succeeded' and not p.further
     )
     select a.id, b.id as other, a.pda, greatest(a.starts_at, b.starts_at) as from,

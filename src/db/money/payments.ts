@@ -40,8 +40,6 @@ export interface PaymentRow {
    * credit.
    */
   creditSpent: bigint;
-  /** Start of the time that the payment covers; null means periodStart. */
-  coversFrom: Date | null;
   txSignature: string | null;
   failureReason: string | null;
   attempt: number;
@@ -72,13 +70,13 @@ export async function insertPayments(
     ...{ subscriberWallet: 'text', status: 'text', source: 'text', further: 'bool' },
     ...{ periodStart: 'timestamptz', periodEnd: 'timestamptz', amountGross: 'int8' },
     ...{ platformFee: 'int8', amountNet: 'int8', feeOwed: 'int8', creditSpent: 'int8' },
-    ...{ coversFrom: 'timestamptz', txSignature: 'text', failureReason: 'text', attempt: 'int' },
+    ...{ txSignature: 'text', failureReason: 'text', attempt: 'int' },
     occurredAt: 'timestamptz',
   });
   await sql`
     insert into payments (invoice_id, app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet,
       status, source, further, period_start, period_end,
-      amount_gross, platform_fee, amount_net, fee_owed, credit_spent, covers_from, tx_signature,
+      amount_gross, platform_fee, amount_net, fee_owed, credit_spent, tx_signature,
         failure_reason, attempt, occurred_at)
     select * from (${rows}) as given`;
 }

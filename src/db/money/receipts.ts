@@ -70,7 +70,7 @@ export async function findReceipt(
       m.tax_id, m.wallet as merchant_wallet, m.keep_buyer_details, a.name as app_name,
       a.support_email, plans.name as plan_name, p.subscriber_wallet, p.amount_gross,
       p.credit_spent, p.amount_refunded, p.tx_signature,
-      coalesce(p.covers_from, p.period_start) as covers_from, p.period_end, p.occurred_at,
+      coalesce(i.covers_from, p.period_start) as covers_from, p.period_end, p.occurred_at,
       (select jsonb_build_object('name', d.name, 'address', d.address, 'taxId', d.tax_id,
           'note', d.note)
         from receipt_details d
@@ -78,7 +78,7 @@ export async function findReceipt(
           and m.keep_buyer_details
         order by d.since desc limit 1) as details
     from payments p join plans on plans.id = p.plan_id join apps a on a.id = p.app_id
-      join merchants m on m.id = a.merchant_id
+      join merchants m on m.id = a.merchant_id left join invoices i on i.id = p.invoice_id
     where p.subscription_id = ${subscriptionId} and p.status = 'succeeded'
       and (p.tx_signature = ${reference}
         or (p.tx_signature is null and p.period_start = to_timestamp(${seconds}::float8)))`;

@@ -89,7 +89,6 @@ export const notRefunded = [
   'occurred_at',
   'created_at',
   'credit_spent',
-  'covers_from',
 ];
 
 export const refundTerms = [

@@ -159,14 +159,14 @@ export interface PaidOf {
  */
 const paidParts = (sql: Queryable, { id, at }: PaidOf) => sql`
   select p.id, p.amount_gross, p.amount_net, p.credit_spent, p.period_end, n.amount as plan_amount,
-    coalesce(p.covers_from, p.period_start) as covers_from, p.amount_refunded as refunded,
+    coalesce(i.covers_from, p.period_start) as covers_from, p.amount_refunded as refunded,
     exists (
       select from refunds where payment_id = p.id and status = 'pending'
     ) as is_refund_pending
   from subscriptions s
     join subscriptions n on n.subscription_pda = s.subscription_pda and n.id <= s.id
       and ${isSameAccount(sql)}
-    join payments p on p.subscription_id = n.id
+    join payments p on p.subscription_id = n.id left join invoices i on i.id = p.invoice_id
   where s.id = ${id} and p.status = 'succeeded' and not p.further
     and p.amount_credited is null and p.period_end > ${at}`;
 

@@ -60,7 +60,7 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
   const { creditApplied: creditSpent } = invoice;
   const success = successOf(row, pull, state.failedAttempts + 1);
   const { periodStart, periodEnd } = success;
-  payments.push({ ...success, invoice, creditSpent, coversFrom: laterStart(invoice) });
+  payments.push({ ...success, invoice, creditSpent });
   if (pull.source === 'keeper') state.credit -= creditSpent;
   // A pull that was found late may belong to a period before paidThrough. Such a pull changes
   // neither paidThrough nor the status.
@@ -81,10 +81,6 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
     },
   });
 }
-
-/** The start of the invoice's cover if it is later than that of its period, else null. */
-const laterStart = ({ coversFrom, periodStart }: Invoice): Date | null =>
-  coversFrom !== null && periodStart !== null && coversFrom > periodStart ? coversFrom : null;
 
 /**
  * Records a payment that is made entirely from credit, and adds its event. Nothing is pulled for
@@ -121,7 +117,6 @@ function recordCredit(
     periodEnd,
     feeOwed: 0n,
     creditSpent: amount,
-    coversFrom: laterStart(invoice),
     txSignature: null,
     failureReason: null,
     attempt: 1,
@@ -249,7 +244,6 @@ function successOf(
     amountNet: pull.net,
     feeOwed: pull.feeOwed ?? 0n,
     creditSpent: 0n,
-    coversFrom: null,
     txSignature: pull.signature,
     failureReason: null,
     attempt,

@@ -134,7 +134,6 @@ export function applyFailure(
     amountNet: failed.amounts.net,
     feeOwed: 0n,
     creditSpent: 0n,
-    coversFrom: null,
     txSignature: failed.signature,
     failureReason: failed.reason,
     attempt: state.failedAttempts,

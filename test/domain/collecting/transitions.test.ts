@@ -138,7 +138,7 @@ void t.test(
       const [payment] = update.payments;
       const { discountPeriods, credit: left } = termsOf(update);
       return {
-        coversFrom: payment!.coversFrom,
+        coversFrom: payment!.invoice!.coversFrom,
         creditSpent: payment!.creditSpent,
         discountPeriods,
         left,
@@ -152,12 +152,12 @@ void t.test(
     });
     // A known attempt says what was charged, and the row from when.
     t.match(lost({ invoice: planInvoice(400_092n, T) }), {
-      coversFrom: null,
+      coversFrom: at(T),
       discountPeriods: 2,
       ...none,
     });
-    t.match(lost({ at: T + 5n, gross: 800_000n }), { coversFrom: null, discountPeriods: 1 });
-    t.match(lost({ at: T + 5n, gross: 1_000_000n }), { coversFrom: null, discountPeriods: 2 });
+    t.match(lost({ at: T + 5n, gross: 800_000n }), { coversFrom: at(T), discountPeriods: 1 });
+    t.match(lost({ at: T + 5n, gross: 1_000_000n }), { coversFrom: at(T), discountPeriods: 2 });
   },
 );
 
@@ -165,7 +165,7 @@ void t.test('a lost attempt of a period that was tried in time covers the whole 
   const invoice = planInvoice(100n, T, { subscriptionId: 'subscription' });
   const update = updateOf(row({ amount: 100n, invoice }));
   applyPayment(update, pull(T, { at: T + 12n * HOUR }), null);
-  t.equal(update.payments[0]!.coversFrom, null);
+  t.same(update.payments[0]!.invoice!.coversFrom, at(T));
   t.end();
 });
 

@@ -66,8 +66,8 @@ interface World {
 /** Writes bigints as text, for JSON. */
 const text = (_: string, value: unknown) => (typeof value === 'bigint' ? value.toString() : value);
 
-const spanOf = ({ coversFrom, periodStart, periodEnd }: Payment) => ({
-  coversFrom: coversFrom ?? periodStart,
+const spanOf = ({ invoice, periodStart, periodEnd }: Payment) => ({
+  coversFrom: invoice?.coversFrom ?? periodStart,
   periodEnd,
 });
 const planOf = (name: PlanName) => {
