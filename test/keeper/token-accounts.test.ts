@@ -54,7 +54,7 @@ async function followed(t: Test, { most = 100, count = 1 } = {}) {
           stage.sql,
           subscriptions.map(({ id }) => id),
         )
-      ).map((row) => ({ ...row, pastDue: amountPastDue(row) })),
+      ).map((row) => ({ ...row, pastDue: amountPastDue(row, row.invoice) })),
     );
   const following = async (wanted: number) =>
     stage.until(`${wanted} are followed`, async () => {

@@ -113,7 +113,10 @@ async function watched(t: Test) {
   });
   t.teardown(() => accounts.close());
   const read = async () =>
-    (await readSubscriptions(sql, [id])).map((row) => ({ ...row, pastDue: amountPastDue(row) }));
+    (await readSubscriptions(sql, [id])).map((row) => ({
+      ...row,
+      pastDue: amountPastDue(row, row.invoice),
+    }));
   accounts.watch(await read());
   await stage.until('it is followed', async () => accounts.followed() === 1);
   const giver = stage.wallet();

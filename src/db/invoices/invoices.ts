@@ -1,6 +1,7 @@
 // Invoices: what is owed, drawn up once. Lines and sums never change after the insert.
 import bs58 from 'bs58';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
+import type { Fragment } from '../postgres/lists.ts';
 import { recordset } from '../postgres/recordset.ts';
 import { bytesOf } from '../postgres/signatures.ts';
 
@@ -116,6 +117,41 @@ export async function writeInvoices(
   return ids;
 }
 
+/** SQL condition of the unique index: no other invoice may have the cover of this one. */
+const isStanding = (sql: Queryable) => sql`
+  (void_reason is null or void_reason in ('forgiven', 'ended'))`;
+
+/** SQL condition: the given state `g` has failed tries, or is closed without a payment. */
+const isTroubled = (sql: Queryable) => sql`
+  (g.failed_tries > 0 or g.state in ('void', 'uncollectible'))`;
+
+/** SQL that reads the standing invoice of the newest period of the address of `subscriptions s`. */
+const newestInvoice = (sql: Queryable, columns: Fragment) => sql`
+  select ${columns} from invoices i
+  where i.subscription_pda = s.subscription_pda and i.reason = 'period' and ${isStanding(sql)}
+    and i.period_start is not null
+  order by i.period_start desc, i.covers_from desc limit 1`;
+
+/** The open invoice of a subscription, if it has one, as withOpen() and openColumns() read it. */
+export interface OpenColumns {
+  /** Base units. */
+  openAmount: bigint | null;
+  /** End of the period out of which it is pulled. */
+  openUntil: Date | null;
+}
+
+export const openColumns = (sql: Queryable) => sql`
+  open.amount_due as open_amount, open.period_end as open_until`;
+
+/** SQL that joins the open invoice of `subscriptions s`, also one that an attempt may pay. */
+export const withOpen = (sql: Queryable) => sql`
+  left join lateral (
+    select newest.amount_due, newest.period_end from (
+      ${newestInvoice(sql, sql`i.subscription_id, i.state, i.amount_due, i.period_end`)}
+    ) as newest
+    where newest.state = 'open' and newest.subscription_id = s.id
+  ) as open on s.next_payment_due is not null`;
+
 /** Stores the invoices of subscriptions. Returns the ids of the stored ones, by place. */
 async function insertInvoices(
   sql: Queryable,
@@ -138,11 +174,11 @@ async function insertInvoices(
         g.discount_amount, g.adjustment_amount, g.discount_id, g.total, g.credit_applied,
         g.amount_due, g.state,
         g.void_reason, g.due_at, g.failed_tries, g.next_try_at, g.drawn_up_at, g.closed_at,
-        case when g.failed_tries > 0 or g.state in ('void', 'uncollectible') then now() end,
+        case when ${isTroubled(sql)} then now() end,
         case when g.state in ('void', 'uncollectible') then now() end
       from given g join subscriptions s on s.id = g.subscription_id
-      on conflict (subscription_pda, period_start, covers_from) where reason = 'period' and
-        (void_reason is null or void_reason in ('forgiven', 'ended')) do nothing
+      on conflict (subscription_pda, period_start, covers_from) where reason = 'period'
+        and ${isStanding(sql)} do nothing
       returning id
     )
     select given.place, stored.id from given join stored on stored.id = given.id`;
@@ -164,8 +200,8 @@ async function updateInvoices(
       covers_from = g.covers_from, covers_to = g.covers_to, state = g.state,
       void_reason = g.void_reason, failed_tries = g.failed_tries, next_try_at = g.next_try_at,
       closed_at = g.closed_at,
-      troubled_at = case when g.failed_tries > 0 or g.state in ('void', 'uncollectible')
-        then coalesce(i.troubled_at, now()) else i.troubled_at end,
+      troubled_at = case when ${isTroubled(sql)} then coalesce(i.troubled_at, now())
+        else i.troubled_at end,
       unpaid_at = case when g.state in ('void', 'uncollectible') then now() else i.unpaid_at end
     from (${recordset(sql, invoices, { id: 'uuid', subscriptionId: 'uuid', ...stateTypes })}) as g
       join subscriptions s on s.id = g.subscription_id
@@ -247,13 +283,8 @@ export async function readUnpaidInvoices(
   subscriptionIds: readonly string[],
 ): Promise<Map<string, Invoice>> {
   const rows = await sql<(StoredInvoice & { subscriptionId: string })[]>`
-    select newest.* from subscriptions s cross join lateral (
-      select ${invoiceColumns(sql)} from invoices i
-      where i.subscription_pda = s.subscription_pda and i.reason = 'period'
-        and (i.void_reason is null or i.void_reason in ('forgiven', 'ended'))
-        and i.period_start is not null
-      order by i.period_start desc, i.covers_from desc limit 1
-    ) as newest
+    select newest.* from subscriptions s
+      cross join lateral (${newestInvoice(sql, invoiceColumns(sql))}) as newest
     where s.id = any(${[...subscriptionIds]}::uuid[]) and newest.subscription_id = s.id
       and newest.state <> 'paid' and not exists (select from payment_attempts a
         where a.subscription_pda = s.subscription_pda and a.state = 'open')`;
@@ -306,14 +337,12 @@ export async function readInvoicesOfPulls(
       join transactions t on t.signature = g.signature
       join payment_attempts a on a.transaction_id = t.id
         and a.subscription_pda = g.subscription_pda
-      join invoices i on i.id = a.invoice_id
-        and (i.void_reason is null or i.void_reason in ('forgiven', 'ended'))`;
+      join invoices i on i.id = a.invoice_id and ${isStanding(sql)}`;
   const periods = await sql<{ subscriptionPda: string; invoiceId: string }[]>`
     select i.subscription_pda, i.id as invoice_id
     from (${recordset(sql, pulls, { subscriptionPda: 'text', periodStart: 'timestamptz' })}) as g
       join invoices i on i.subscription_pda = g.subscription_pda and i.reason = 'period'
-        and (i.void_reason is null or i.void_reason in ('forgiven', 'ended'))
-        and i.period_start = g.period_start
+        and ${isStanding(sql)} and i.period_start = g.period_start
     where not exists (select from payment_attempts a
       where a.subscription_pda = i.subscription_pda and a.state = 'open' and a.invoice_id = i.id)
     order by i.covers_from`;

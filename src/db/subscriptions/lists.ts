@@ -1,4 +1,5 @@
 // Lists of subscriptions, by page, for the API.
+import { withOpen } from '../invoices/invoices.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { among, type Fragment, type Key, type Page, pageOf, type Span } from '../postgres/lists.ts';
 import { columns, readColumns, type SubscriptionRow } from './subscriptions.ts';
@@ -97,6 +98,7 @@ export function listSubscriptionsOfMerchant(
         select ${readColumns(sql)} from subscriptions where ${ofApp}) as each
       where app.merchant_id = ${merchantId} order by each.id desc limit ${page.limit}
     ) as s join subscription_work w on w.subscription_id = s.id join plans p on p.id = s.plan_id
+      ${withOpen(sql)}
     order by s.id desc`;
 }
 
@@ -112,7 +114,7 @@ function listPage(sql: Queryable, page: Fragment, app: Fragment) {
         merchant_wallet
     from (select ${readColumns(sql)} from subscriptions where ${page}) as s
       join subscription_work w on w.subscription_id = s.id
-      join plans p on p.id = s.plan_id
+      join plans p on p.id = s.plan_id ${withOpen(sql)}
     order by s.id desc`;
 }
 

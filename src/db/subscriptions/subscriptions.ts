@@ -1,6 +1,6 @@
 // The API's statements on single subscriptions. lists.ts has the lists, and work.ts the keeper's
 // statements.
-import { periodsLeft } from '../invoices/invoices.ts';
+import { type OpenColumns, openColumns, periodsLeft, withOpen } from '../invoices/invoices.ts';
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
@@ -8,7 +8,7 @@ import type { CancelRequester, OwnIds, OwnIdsSource } from './merchant-edits.ts'
 
 export type SubscriptionStatus = 'active' | 'past_due' | 'cancelled' | 'expired';
 
-export interface SubscriptionRow extends DiscountTerms {
+export interface SubscriptionRow extends DiscountTerms, OpenColumns {
   id: string;
   appId: string;
   planId: string;
@@ -169,7 +169,10 @@ export const readColumns = (sql: Queryable) => sql`
   cancel_requested_by, cancelled_at, delegation_revoked_at, past_due_since, end_reason,
   reinstated_at, external_id, metadata, own_ids_from, duplicate_of, created_at, updated_at`;
 
-/** The columns of a SubscriptionRow, from `subscriptions s` and its `subscription_work w`. */
+/**
+ * The columns of a SubscriptionRow, from `subscriptions s`, its `subscription_work w` and
+ * withOpen().
+ */
 export const columns = (
   sql: Queryable,
 ) => sql`s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
@@ -181,7 +184,7 @@ export const columns = (
   w.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at,
     s.delegation_revoked_at, s.past_due_since, s.end_reason, s.reinstated_at,
   s.external_id, s.metadata::text as metadata, s.own_ids_from, s.duplicate_of, s.created_at,
-    s.updated_at,
+    s.updated_at, ${openColumns(sql)},
   case when s.status = 'past_due' then (
     select failed.failure_reason from payments failed
     where failed.subscription_id = s.id and failed.status = 'failed'
@@ -342,7 +345,7 @@ export async function findSubscription(
       p.ends_at as plan_ends_at
     from subscriptions s join subscription_work w on w.subscription_id = s.id
       join plans p on p.id = s.plan_id join apps a on a.id = s.app_id
-      join merchants m on m.id = a.merchant_id
+      join merchants m on m.id = a.merchant_id ${withOpen(sql)}
     where s.id = ${id}`;
   return row;
 }

@@ -1,7 +1,7 @@
 // Sums up the payments of a wallet that are due before a given payment. The look-ahead checks that
 // the wallet's balance covers this sum and the payment. Pure.
 import type { WalletDue } from '../../db/subscriptions/wallet-dues.ts';
-import { amountPastDue, nextAmount } from '../invoices/upcoming.ts';
+import { amountPastDue, nextAmount, openOf } from '../invoices/upcoming.ts';
 
 /** A payment for which owedBefore() finds the wallet's earlier payments. */
 export interface AskedPayment {
@@ -26,5 +26,8 @@ export function owedBefore(payment: AskedPayment, dues: readonly WalletDue[]): b
     .filter(({ id: other, nextPaymentDue: due }) =>
       due.getTime() === at.getTime() ? other < id : due < at,
     )
-    .reduce((sum, other) => sum + (amountPastDue(other) ?? nextAmount(other) ?? 0n), 0n);
+    .reduce((sum, other) => {
+      const open = openOf(other);
+      return sum + (amountPastDue(other, open) ?? nextAmount(other, open) ?? 0n);
+    }, 0n);
 }

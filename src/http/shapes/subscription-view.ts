@@ -1,7 +1,7 @@
 // The API's view of a subscription: the row with derived fields.
 import type { SubscriptionRow } from '../../db/subscriptions/subscriptions.ts';
 import { accessUntil } from '../../domain/accounts/access.ts';
-import { nextAmount } from '../../domain/invoices/upcoming.ts';
+import { nextAmount, openOf } from '../../domain/invoices/upcoming.ts';
 import { discountView } from './discount.ts';
 
 /**
@@ -24,7 +24,7 @@ export function subscriptionView(row: SubscriptionRow, minimum: bigint) {
     paidThrough: row.paidThrough,
     accessUntil: accessUntil(row),
     nextPaymentDue: row.nextPaymentDue,
-    nextAmount: nextAmount(row, minimum)?.toString() ?? null,
+    nextAmount: nextAmount(row, openOf(row), minimum)?.toString() ?? null,
     discount: discountView(row),
     pausedAt: row.pausedAt,
     cancelRequestedAt: row.cancelRequestedAt,

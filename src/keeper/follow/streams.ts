@@ -267,6 +267,7 @@ function mayHaveChanged(
  */
 export function followsOf(row: KeeperSubscription): Follows {
   const { id, subscriberWallet, delegationRevokedAt, observedSlot, dueAt } = row;
-  const pastDue = amountPastDue(row);
+  const open = row.invoice?.state === 'open' ? row.invoice : null;
+  const pastDue = amountPastDue(row, open);
   return { id, subscriberWallet, delegationRevokedAt, observedSlot, dueAt, pastDue };
 }

@@ -22,6 +22,7 @@ const one = (changes: Partial<WalletDue> = {}): WalletDue => ({
   discountAmount: null,
   discountPeriods: null,
   nextPaymentDue: due,
+  ...{ openAmount: null, openUntil: null },
   ...changes,
 });
 
@@ -36,6 +37,8 @@ void t.test(
     const later = one({ id: '0', nextPaymentDue: new Date(due.getTime() + 1000) });
     t.equal(owedBefore(a, [later]), 0n);
     t.equal(owedBefore(b, [one({ discountPercent: 60 })]), 2_000_000n, 'as discounted');
+    const open = { openAmount: 3n, openUntil: new Date(due.getTime() + 1000) };
+    t.equal(owedBefore(b, [one(open)]), 3n, 'as its invoice says');
     t.equal(owedBefore(b, [one({ subscriberWallet: 'other' })]), 0n);
     t.equal(owedBefore(b, [one({ mint: 'other' })]), 0n);
     t.equal(owedBefore({ ...a, nextPaymentDue: null }, [b]), 0n);

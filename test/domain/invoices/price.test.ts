@@ -10,7 +10,7 @@ import {
   discountOf,
   priceOf,
 } from '../../../src/domain/invoices/terms.ts';
-import { amountPastDue } from '../../../src/domain/invoices/upcoming.ts';
+import { amountPastDue, nextAmount } from '../../../src/domain/invoices/upcoming.ts';
 import { split } from '../../../src/domain/money.ts';
 import { down, unit } from '../../fixtures/cents.ts';
 
@@ -75,16 +75,31 @@ void t.test(
       billedFrom: timeOf(START + 360n * 3600n),
       nextPaymentDue: timeOf(whole.end),
     };
-    t.equal(amountPastDue(past), 5_000_000n);
-    t.equal(amountPastDue({ ...past, discountPercent: 50 }), 2_500_000n);
-    t.equal(amountPastDue({ ...past, nextPaymentDue: timeOf(whole.end + 1n) }), 10_000_000n);
-    t.equal(amountPastDue({ ...past, planEndsAt: timeOf(START + 540n * 3600n) }), 2_500_000n);
-    t.equal(amountPastDue({ ...past, periodAnchor: null }), 10_000_000n);
-    t.equal(amountPastDue({ ...past, nextPaymentDue: null }), null, 'it is not tried again');
-    t.equal(amountPastDue({ ...past, status: 'active' }), null);
+    t.equal(amountPastDue(past, null), 5_000_000n);
+    t.equal(amountPastDue({ ...past, discountPercent: 50 }, null), 2_500_000n);
+    t.equal(amountPastDue({ ...past, nextPaymentDue: timeOf(whole.end + 1n) }, null), 10_000_000n);
+    t.equal(amountPastDue({ ...past, planEndsAt: timeOf(START + 540n * 3600n) }, null), 2_500_000n);
+    t.equal(amountPastDue({ ...past, periodAnchor: null }, null), 10_000_000n);
+    t.equal(amountPastDue({ ...past, nextPaymentDue: null }, null), null, 'it is not tried again');
+    t.equal(amountPastDue({ ...past, status: 'active' }, null), null);
+    const open = { amountDue: 7n, periodEnd: timeOf(whole.end) };
+    t.equal(amountPastDue(past, open), 7n, 'what its invoice says');
+    t.equal(amountPastDue({ ...past, status: 'active' }, open), null);
     t.end();
   },
 );
+
+void t.test('the next amount is that of the open invoice, in the period of that invoice', (t) => {
+  const due = { ...base, credit: 4_000_000n, periodAnchor: timeOf(START), planEndsAt: null };
+  const at = (seconds: bigint) => ({ ...due, nextPaymentDue: timeOf(START + seconds) });
+  const open = { amountDue: 9_000_000n, periodEnd: timeOf(whole.end) };
+  t.equal(nextAmount(at(0n), open), 9_000_000n);
+  t.equal(nextAmount(at(whole.end - START - 1n), open), 9_000_000n, 'a retry');
+  t.equal(nextAmount(at(whole.end - START), open), 6_000_000n, 'of the next period');
+  t.equal(nextAmount(at(0n), null), 6_000_000n);
+  t.equal(nextAmount({ ...due, nextPaymentDue: null }, open), null);
+  t.end();
+});
 
 void t.test(
   'when a trial or a pause ends inside a period, the rest of the period is charged',
