@@ -105,7 +105,6 @@ create table subscriptions (
   replaced_by uuid references subscriptions,
   replaced_at timestamptz,
   starts_at timestamptz,
-  credit int8 not null default 0 check (credit >= 0),
   -- Payment.
   resumed_at timestamptz,
   refunded_through timestamptz,
@@ -170,7 +169,6 @@ comment on column subscriptions.billed_from is 'latest chain time of a registrat
 comment on column subscriptions.replaces is 'the subscription that this one replaced in a change of plan';
 comment on column subscriptions.replaced_at is 'chain time at which replaced_by takes over; access lasts until then and for the grace';
 comment on column subscriptions.starts_at is 'the first payment is deferred to this chain time, the end of what was paid to the replaced subscription';
-comment on column subscriptions.credit is 'base units of the replaced subscription that are not spent yet; the next payments spend them';
 comment on column subscriptions.resumed_at is 'chain time at which a keeper last saw the wallet''s resume, else that of the registration';
 comment on column subscriptions.refunded_through is 'end of a paid period whose payment was refunded in full before the wallet resumed, or became credit: that period gives no access';
 comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain means a further pull';

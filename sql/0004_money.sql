@@ -339,6 +339,90 @@ create index refunds_by_subscription on refunds (subscription_id, id);
 create index refunds_by_app on refunds (app_id, id);
 create index refunds_by_app_time on refunds (app_id, occurred_at) where status = 'succeeded';
 
+-- The balance of a customer is the sum of his movements. Only the trigger on them writes it.
+create table credit_balances (
+  customer_id uuid primary key references customers,
+  balance int8 not null constraint credit_is_there check (balance >= 0)
+);
+comment on table credit_balances is 'what each customer has of credit (base units); no row: none was ever made';
+
+create table credits (
+  id uuid primary key default uuid_v7(),
+  customer_id uuid not null references customers,
+  amount int8 not null check (amount <> 0),
+  reason text not null check (reason in ('change_of_plan', 'granted', 'taken_back',
+    'refund_to_balance', 'negative_item', 'unmatched_pull', 'spent', 'reversed')),
+  invoice_id uuid references invoices,
+  payment_id uuid references payments,
+  subscription_id uuid references subscriptions,
+  created_at timestamptz not null default now(),
+  constraint spent_lowers_it check ((amount < 0) = (reason in ('spent', 'taken_back'))
+    or reason = 'unmatched_pull'),
+  constraint change_takes_a_payment check (reason <> 'change_of_plan' or payment_id is not null),
+  constraint invoice_spends_it check ((reason in ('spent', 'reversed')) = (invoice_id is not null))
+);
+comment on table credits is 'movements of the balances of customers; no row ever changes';
+comment on column credits.amount is 'base units; negative: it lowers the balance';
+comment on column credits.reason is 'spent: by the invoice when it was drawn up; reversed: the invoice was closed without a payment; change_of_plan: the unused part of the payment';
+comment on column credits.subscription_id is 'the subscription to which the movement belongs, if it has one';
+create index credits_by_customer on credits (customer_id, id);
+create unique index one_credit_per_payment on credits (payment_id)
+  where reason = 'change_of_plan';
+create index credits_by_invoice on credits (invoice_id) where invoice_id is not null;
+
+create function keep_balance() returns trigger
+language plpgsql security definer set search_path = public, pg_temp as $$
+begin
+  update credit_balances set balance = balance + new.amount where customer_id = new.customer_id;
+  if not found then
+    insert into credit_balances (customer_id, balance) values (new.customer_id, new.amount)
+      on conflict (customer_id) do update set balance = credit_balances.balance + new.amount;
+  end if;
+  return null;
+end
+$$;
+-- Only who may insert payments spends credit; what was spent comes back by the trigger of invoices.
+create function credit_is_spent() returns trigger language plpgsql as $$
+begin
+  if not has_table_privilege('payments', 'insert') then
+    raise exception 'only a keeper spends credit' using errcode = 'insufficient_privilege';
+  end if;
+  return new;
+end
+$$;
+create trigger credit_is_spent before insert on credits
+  for each row when (new.reason in ('spent', 'reversed')) execute function credit_is_spent();
+create trigger balance_is_kept after insert on credits
+  for each row execute function keep_balance();
+
+-- Locks the balances of customers, in the order in which everybody locks them.
+create function lock_balances(customers uuid[]) returns setof credit_balances
+language sql security definer set search_path = public, pg_temp as $$
+  select b.customer_id, b.balance from credit_balances b
+  where b.customer_id = any(customers) order by b.customer_id for update
+$$;
+
+-- What an invoice spent comes back when it is closed without a payment, unless its pull may still
+-- be found.
+create function reverse_credit() returns trigger
+language plpgsql security definer set search_path = public, pg_temp as $$
+begin
+  if not exists (select from payment_attempts
+    where invoice_id = new.id and state = 'unexplained')
+  then
+    insert into credits (customer_id, amount, reason, invoice_id, subscription_id)
+    select customer_id, -sum(amount), 'reversed', new.id, new.subscription_id
+    from credits where invoice_id = new.id
+    group by customer_id having sum(amount) < 0 order by customer_id;
+  end if;
+  return null;
+end
+$$;
+create trigger credit_is_reversed after update on invoices
+  for each row when (old.state = 'open' and new.state in ('void', 'uncollectible')
+    and new.credit_applied > 0)
+  execute function reverse_credit();
+
 -- Details hold for the payments of the subscription from `since` on, so that a new address changes
 -- no earlier receipt.
 create table receipt_details (

@@ -61,6 +61,18 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION public.credit_is_spent()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if not has_table_privilege('payments', 'insert') then
+    raise exception 'only a keeper spends credit' using errcode = 'insufficient_privilege';
+  end if;
+  return new;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION public.customer_of(app uuid, external text, payer text)
  RETURNS uuid
  LANGUAGE plpgsql
@@ -237,6 +249,22 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION public.keep_balance()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+begin
+  update credit_balances set balance = balance + new.amount where customer_id = new.customer_id;
+  if not found then
+    insert into credit_balances (customer_id, balance) values (new.customer_id, new.amount)
+      on conflict (customer_id) do update set balance = credit_balances.balance + new.amount;
+  end if;
+  return null;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION public.keep_key_revoked()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -264,6 +292,16 @@ AS $function$
     select kind, case when amount ~ '^-?[0-9]{1,19}$' then amount::numeric end as amount
     from jsonb_to_recordset(lines) as line (kind text, amount text)
   ) as line
+$function$;
+
+CREATE OR REPLACE FUNCTION public.lock_balances(customers uuid[])
+ RETURNS SETOF credit_balances
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+  select b.customer_id, b.balance from credit_balances b
+  where b.customer_id = any(customers) order by b.customer_id for update
 $function$;
 
 CREATE OR REPLACE FUNCTION public.made_at(id uuid)
@@ -384,6 +422,25 @@ AS $function$
     on conflict do nothing
   )
   select (start at time zone 'UTC')::date from yesterday
+$function$;
+
+CREATE OR REPLACE FUNCTION public.reverse_credit()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+begin
+  if not exists (select from payment_attempts
+    where invoice_id = new.id and state = 'unexplained')
+  then
+    insert into credits (customer_id, amount, reason, invoice_id, subscription_id)
+    select customer_id, -sum(amount), 'reversed', new.id, new.subscription_id
+    from credits where invoice_id = new.id
+    group by customer_id having sum(amount) < 0 order by customer_id;
+  end if;
+  return null;
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION public.set_customer()
@@ -588,6 +645,45 @@ create table collection_holds (
 comment on table collection_holds is 'no payment is signed while a row covers it: of one plan, of one merchant, or of all without either';
 comment on column collection_holds.missing_until is 'a keeper found payments on chain, up to this chain time, that the database lacks';
 CREATE UNIQUE INDEX one_hold_per_scope ON public.collection_holds USING btree (COALESCE(plan_id, merchant_id, '00000000-0000-0000-0000-000000000000'::uuid));
+
+create table credit_balances (
+  customer_id uuid not null,
+  balance bigint not null,
+  constraint credit_is_there CHECK ((balance >= 0)),
+  constraint credit_balances_customer_id_fkey FOREIGN KEY (customer_id) REFERENCES customers(id),
+  constraint credit_balances_pkey PRIMARY KEY (customer_id)
+);
+comment on table credit_balances is 'what each customer has of credit (base units); no row: none was ever made';
+
+create table credits (
+  id uuid not null default uuid_v7(),
+  customer_id uuid not null,
+  amount bigint not null,
+  reason text not null,
+  invoice_id uuid,
+  payment_id uuid,
+  subscription_id uuid,
+  created_at timestamp with time zone not null default now(),
+  constraint change_takes_a_payment CHECK (((reason <> 'change_of_plan'::text) OR (payment_id IS NOT NULL))),
+  constraint credits_amount_check CHECK ((amount <> 0)),
+  constraint credits_reason_check CHECK ((reason = ANY (ARRAY['change_of_plan'::text, 'granted'::text, 'taken_back'::text, 'refund_to_balance'::text, 'negative_item'::text, 'unmatched_pull'::text, 'spent'::text, 'reversed'::text]))),
+  constraint invoice_spends_it CHECK (((reason = ANY (ARRAY['spent'::text, 'reversed'::text])) = (invoice_id IS NOT NULL))),
+  constraint spent_lowers_it CHECK ((((amount < 0) = (reason = ANY (ARRAY['spent'::text, 'taken_back'::text]))) OR (reason = 'unmatched_pull'::text))),
+  constraint credits_customer_id_fkey FOREIGN KEY (customer_id) REFERENCES customers(id),
+  constraint credits_invoice_id_fkey FOREIGN KEY (invoice_id) REFERENCES invoices(id),
+  constraint credits_payment_id_fkey FOREIGN KEY (payment_id) REFERENCES payments(id),
+  constraint credits_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
+  constraint credits_pkey PRIMARY KEY (id)
+);
+comment on table credits is 'movements of the balances of customers; no row ever changes';
+comment on column credits.amount is 'base units; negative: it lowers the balance';
+comment on column credits.reason is 'spent: by the invoice when it was drawn up; reversed: the invoice was closed without a payment; change_of_plan: the unused part of the payment';
+comment on column credits.subscription_id is 'the subscription to which the movement belongs, if it has one';
+CREATE INDEX credits_by_customer ON public.credits USING btree (customer_id, id);
+CREATE INDEX credits_by_invoice ON public.credits USING btree (invoice_id) WHERE (invoice_id IS NOT NULL);
+CREATE UNIQUE INDEX one_credit_per_payment ON public.credits USING btree (payment_id) WHERE (reason = 'change_of_plan'::text);
+CREATE TRIGGER balance_is_kept AFTER INSERT ON public.credits FOR EACH ROW EXECUTE FUNCTION keep_balance();
+CREATE TRIGGER credit_is_spent BEFORE INSERT ON public.credits FOR EACH ROW WHEN ((new.reason = ANY (ARRAY['spent'::text, 'reversed'::text]))) EXECUTE FUNCTION credit_is_spent();
 
 create table customers (
   id uuid not null default uuid_v7(),
@@ -897,6 +993,7 @@ CREATE INDEX invoices_troubled ON public.invoices USING btree (app_id, troubled_
 CREATE INDEX invoices_unpaid ON public.invoices USING btree (app_id, unpaid_at, id) WHERE (unpaid_at IS NOT NULL);
 CREATE UNIQUE INDEX one_invoice_per_cover ON public.invoices USING btree (subscription_pda, period_start, covers_from) WHERE ((reason = 'period'::text) AND ((void_reason IS NULL) OR (void_reason = ANY (ARRAY['forgiven'::text, 'ended'::text]))));
 CREATE UNIQUE INDEX one_invoice_per_offer ON public.invoices USING btree (offer_id) WHERE (offer_id IS NOT NULL);
+CREATE TRIGGER credit_is_reversed AFTER UPDATE ON public.invoices FOR EACH ROW WHEN (((old.state = 'open'::text) AND (new.state = ANY (ARRAY['void'::text, 'uncollectible'::text])) AND (new.credit_applied > 0))) EXECUTE FUNCTION reverse_credit();
 CREATE TRIGGER invoice_adds_up AFTER INSERT ON public.invoices FOR EACH ROW EXECUTE FUNCTION invoice_adds_up();
 CREATE TRIGGER invoice_stands BEFORE UPDATE ON public.invoices FOR EACH ROW EXECUTE FUNCTION invoice_stands();
 
@@ -1589,7 +1686,6 @@ create table subscriptions (
   replaced_by uuid,
   replaced_at timestamp with time zone,
   starts_at timestamp with time zone,
-  credit bigint not null default 0,
   resumed_at timestamp with time zone,
   refunded_through timestamp with time zone,
   period_pulled bigint not null default 0,
@@ -1632,7 +1728,6 @@ create table subscriptions (
   constraint subscriptions_amount_check CHECK ((amount > 0)),
   constraint subscriptions_announced_notices_check CHECK ((announced_notices >= 0)),
   constraint subscriptions_cancel_requested_by_check CHECK ((cancel_requested_by = ANY (ARRAY['subscriber'::text, 'subscriber_here'::text, 'merchant'::text]))),
-  constraint subscriptions_credit_check CHECK ((credit >= 0)),
   constraint subscriptions_discount_amount_check CHECK ((discount_amount > 0)),
   constraint subscriptions_discount_percent_check CHECK (((discount_percent >= 1) AND (discount_percent <= 99))),
   constraint subscriptions_discount_periods_check CHECK ((discount_periods > 0)),
@@ -1666,7 +1761,6 @@ comment on column subscriptions.billed_from is 'latest chain time of a registrat
 comment on column subscriptions.replaces is 'the subscription that this one replaced in a change of plan';
 comment on column subscriptions.replaced_at is 'chain time at which replaced_by takes over; access lasts until then and for the grace';
 comment on column subscriptions.starts_at is 'the first payment is deferred to this chain time, the end of what was paid to the replaced subscription';
-comment on column subscriptions.credit is 'base units of the replaced subscription that are not spent yet; the next payments spend them';
 comment on column subscriptions.resumed_at is 'chain time at which a keeper last saw the wallet''s resume, else that of the registration';
 comment on column subscriptions.refunded_through is 'end of a paid period whose payment was refunded in full before the wallet resumed, or became credit: that period gives no access';
 comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain means a further pull';

@@ -2,6 +2,7 @@
 import t from 'tap';
 import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
+import { grantCredit } from '../fixtures/rows.ts';
 
 t.teardown(closeBrowser);
 
@@ -16,7 +17,8 @@ void t.test(
     await page.goto(`/s/${plan.id}`);
     await page.getByRole('button', { name: /Subscribe and pay with/ }).click();
     await page.getByText('Paid until').waitFor();
-    await served.sql`update subscriptions set credit = 98140000`;
+    const [{ id }] = await served.sql<[{ id: string }]>`select id from subscriptions`;
+    await grantCredit(served.sql, id, 98_140_000n);
     await page.goto('/account');
     const cancel = page.getByRole('button', { name: /Cancel subscription/ });
     await cancel.first().click();

@@ -2,6 +2,7 @@
 // period on chain. A change back that is registered somewhat late costs what it showed.
 import t from 'tap';
 import { unixSeconds } from '../../src/chain/time.ts';
+import { creditOf } from '../../src/db/invoices/credits.ts';
 import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import { startApiStage } from '../fixtures/api-stage.ts';
 
@@ -57,7 +58,8 @@ for (const { title, lateSeconds } of [
       const payments = await stage.payments(third);
       const old = payments.filter(({ periodEnd }) => unixSeconds(periodEnd) <= end);
       const [row] = await stage.sql<{ billedFrom: Date; credit: bigint }[]>`
-      select billed_from, credit from subscriptions where id = ${third.id}`;
+      select s.billed_from, ${creditOf(stage.sql)} as credit from subscriptions s
+      where s.id = ${third.id}`;
       const [paid] = await stage.sql<{ coversFrom: Date }[]>`
       select i.covers_from from payments p join invoices i on i.id = p.invoice_id
       where p.subscription_id = ${third.id} order by p.id limit 1`;

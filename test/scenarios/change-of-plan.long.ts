@@ -74,7 +74,7 @@ async function paidFor(stage: ApiStage, subscription: Subscription): Promise<big
 /** For each wallet: its credit is spent or left, and no period was pulled twice. */
 async function checkBooks(stage: ApiStage): Promise<void> {
   const faults = await listCreditFaults(stage.sql);
-  if (faults.length > 0) throw new Error(`credits do not add up: ${faults[0]!.subscriberWallet}`);
+  if (faults.length > 0) throw new Error(`credits do not add up: ${faults[0]!.detail}`);
   const twice = await stage.sql`
     select 1 from payments where status = 'succeeded' and source <> 'credit'
     group by subscription_pda, period_start having count(*) > 1`;
@@ -120,7 +120,7 @@ void t.test(
     });
     const read = await buyer.get(`subscriptions/${first.id}`);
     const replacedAt = new Date(Number(up.fresh.at) * 1000).toISOString();
-    t.match(read.body.data, { replacedBy: up.fresh.id, replacedAt, credit: '0' });
+    t.match(read.body.data, { replacedBy: up.fresh.id, replacedAt });
     t.equal(
       read.body.data.accessUntil,
       new Date(Date.parse(replacedAt) + 72 * 3_600_000).toISOString(),
@@ -182,9 +182,9 @@ void t.test(
     const found = await paidFor(stage, down.fresh);
     t.same(found, [[BigInt(down.shown.next!.amount), 0n]], 'as shown');
     await checkBooks(stage);
-    await stage.sql`update subscriptions set credit = credit + 1 where id = ${first.id}`;
+    await stage.sql`update credit_balances set balance = balance + 1`;
     const [fault] = await listCreditFaults(stage.sql);
-    t.match(fault, { subscriberWallet: buyer.wallet, unspent: 1n }, 'reconcile names it');
+    t.match(fault, { detail: /the balance is \d+, the movements make \d+/ }, 'reconcile names it');
   },
 );
 

@@ -8,6 +8,7 @@ import { due, paidOnce, pullsOnChain } from '../fixtures/agreement.ts';
 import { startApiStage } from '../fixtures/api-stage.ts';
 import { startRewritingEndpoint } from '../fixtures/bad-endpoint.ts';
 import { silent, type Stage, type Subscription } from '../fixtures/billing.ts';
+import { grantCredit } from '../fixtures/rows.ts';
 import { merchantOf, registered, rowsOf } from '../fixtures/shown-terms.ts';
 
 const AHEAD = 540n;
@@ -74,7 +75,7 @@ async function firstPeriod(stage: Stage, subscription: Subscription, before: Bef
   const account = await stage.onChain(subscription);
   const end = Number(account!.periodStart + account!.periodHours * 3600n);
   const ends = new Date(end * 1000);
-  if (before === 'credit') await stage.sql`update subscriptions set credit = amount`;
+  if (before === 'credit') await grantCredit(stage.sql, subscription.id, account!.amount);
   if (before === 'trial')
     await stage.sql`update subscriptions set trial_ends_at = ${ends}, next_payment_due = ${ends}`;
   if (before === 'no keeper') return end;

@@ -6,7 +6,7 @@ import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import { connect } from '../../src/db/postgres/connect.ts';
 import { Unregistered } from '../../src/keeper/follow/unregistered.ts';
 import { asRole } from '../fixtures/postgres.ts';
-import { insertPayment } from '../fixtures/rows.ts';
+import { grantCredit } from '../fixtures/rows.ts';
 import {
   asks,
   buys,
@@ -18,7 +18,6 @@ import {
   LARGE,
   settles,
   type Shown,
-  SMALL,
 } from '../fixtures/sponsored-changes.ts';
 
 void t.test(
@@ -107,47 +106,44 @@ void t.test(
   },
 );
 
-void t.test(
-  'a sponsored change with a credit that the payments do not show is refused',
-  async (t) => {
-    const { stage, small, large } = await changeScene(t);
-    const { sql } = stage;
-    const buyer = await buys(stage, small);
-    const { id } = buyer.first;
-    const serve = connect(asRole(stage.databaseUrl, 'serve'), { max: 1, name: 'billing test' });
-    t.teardown(() => serve.end());
-    const changes = async () => {
-      const shown = await asks(buyer, large);
-      await hands(buyer, shown);
-      await settles(stage);
-      return { today: BigInt(shown.today), ...(await endOf(stage, shown)) };
-    };
-    const refused = { state: 'refused', reason: 'changed' };
-
-    await serve`update subscriptions set credit = 4000000 where id = ${id}`;
-    t.match(await changes(), refused, 'more than the books have');
-    // A change to another plan left 3 USDC of credit, of which serve takes 1.
-    await sql`update subscriptions set credit = 2000000 where id = ${id}`;
-    await insertPayment(sql, id, new Date(Date.now() - 60 * 86_400_000).toISOString(), {
-      ...{ amountGross: '3000000', platformFee: '30000', amountNet: '2970000' },
-      ...{ amountCredited: '3000000', txSignature: 'earlier' },
-    });
-    t.match(await changes(), refused, 'less: the wallet would pay for what it has paid');
-    await sql`update subscriptions set credit = 3000000 where id = ${id}`;
-
-    // A part of the payments of the past can be made a credit, as far as they were paid.
-    await t.rejects(
-      serve`update payments set amount_credited = amount_gross + credit_spent + 1`,
-      { code: '23514' },
-      'never more than the wallet has paid',
-    );
-    await serve`update payments set amount_credited = amount_gross + credit_spent`;
-    await serve`update subscriptions set credit = 3000000 + ${SMALL} where id = ${id}`;
-    const most = await changes();
-    t.match(most, { state: 'landed', today: LARGE - 3_000_000n - SMALL });
-    t.same(await listCreditFaults(sql), []);
-  },
-);
+void t.test('serve changes a balance by movements alone, and spends none', async (t) => {
+  const { stage, small, large } = await changeScene(t);
+  const { sql } = stage;
+  const buyer = await buys(stage, small);
+  const { id } = buyer.first;
+  const serve = connect(asRole(stage.databaseUrl, 'serve'), { max: 1, name: 'billing test' });
+  t.teardown(() => serve.end());
+  const denied = { code: '42501' };
+  await grantCredit(serve, id, 3_000_000n);
+  const [{ customerId, invoiceId }] = await sql<[{ customerId: string; invoiceId: string }]>`
+      select s.customer_id, i.id as invoice_id from subscriptions s
+        join invoices i on i.subscription_id = s.id where s.id = ${id}`;
+  await t.rejects(serve`update credit_balances set balance = 9000000`, denied);
+  await t.rejects(serve`update credits set amount = 9000000`, denied);
+  await t.rejects(serve`delete from credits`, denied);
+  await t.rejects(
+    serve`insert into credits (customer_id, amount, reason, invoice_id)
+        values (${customerId}, -1, 'spent', ${invoiceId})`,
+    denied,
+  );
+  await t.rejects(
+    serve`insert into credits (customer_id, amount, reason) values (${customerId}, -3000001,
+        'taken_back')`,
+    { code: '23514', constraint_name: 'credit_is_there' },
+    'a balance is never below 0',
+  );
+  await t.rejects(
+    serve`update payments set amount_credited = amount_gross + credit_spent + 1`,
+    { code: '23514' },
+    'never more than the wallet has paid',
+  );
+  const shown = await asks(buyer, large);
+  await hands(buyer, shown);
+  await settles(stage);
+  t.match(await endOf(stage, shown), { state: 'landed' });
+  t.ok(BigInt(shown.today) < LARGE - 3_000_000n, 'what it grants is the merchant’s loss alone');
+  t.same(await listCreditFaults(sql), []);
+});
 
 void t.test('a sponsored change charges exactly the amount that was shown', async (t) => {
   const { stage, small, large } = await changeScene(t);

@@ -2,9 +2,10 @@
 // what its credit leaves, in one transaction. The books add up to the base unit.
 import t from 'tap';
 import { unixSeconds } from '../../src/chain/time.ts';
+import { creditOf } from '../../src/db/invoices/credits.ts';
 import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import { closeAccount } from '../fixtures/gone-accounts.ts';
-import { insertInvoice } from '../fixtures/rows.ts';
+import { grantCredit, insertInvoice } from '../fixtures/rows.ts';
 import {
   asks,
   buys,
@@ -57,8 +58,8 @@ void t.test(
     t.match(payment, { amountGross: today, creditSpent: LARGE - today, platformFee: today / 100n });
     t.same((await stage.onChain(fresh))!.amountPulled, today);
     const [row] = await stage.sql<[{ credit: bigint; externalId: string; start: Date }]>`
-    select credit, external_id, chain_period_start as start from subscriptions
-    where id = ${fresh.id}`;
+    select ${creditOf(stage.sql)} as credit, s.external_id, s.chain_period_start as start
+    from subscriptions s where s.id = ${fresh.id}`;
     const landed = unixSeconds(row.start);
     const taken = unused(SMALL, start, landed);
     t.equal(row.credit, taken - (LARGE - today), 'the seconds to that time pay the next payment');
@@ -118,7 +119,7 @@ void t.test(
     const today = BigInt(shown.today);
     t.match(payment, { amountGross: today, creditSpent: LARGE - today });
     const [ended] = await stage.sql<[{ credit: bigint; status: string }]>`
-        select credit, status from subscriptions where id = ${id}`;
+        select ${creditOf(stage.sql)} as credit, s.status from subscriptions s where s.id = ${id}`;
     t.equal(ended.status, 'cancelled');
     t.match((await stage.events(fresh)).at(-1), {
       ...{ type: 'cancel_finalized', data: { credit: String(ended.credit) } },
@@ -214,7 +215,7 @@ void t.test(
     t.match(covered, { sponsored: false, notSponsored: { code: 'change_of_plan' }, today: '0' });
     t.type(covered.transaction, 'string', 'the wallet can pay for it');
     // 0.50 USDC are left to pay: below SPONSOR_MINIMUM_AMOUNT.
-    await stage.sql`update subscriptions set credit = ${LARGE} where id = ${buyer.first.id}`;
+    await grantCredit(stage.sql, buyer.first.id, LARGE);
     const near = await stage.plan({
       ...{ amount: 2n * LARGE + 500_000n, periodHours: HOURS, merchant: small.merchant },
     });

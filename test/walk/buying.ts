@@ -2,6 +2,7 @@
 // What a preview showed is compared with what was charged.
 import { subscriptionAddress } from '../../src/chain/program/addresses.ts';
 import { unixSeconds } from '../../src/chain/time.ts';
+import { creditOf } from '../../src/db/invoices/credits.ts';
 import type { Plan } from '../fixtures/billing.ts';
 import {
   asks,
@@ -89,7 +90,7 @@ async function compare(walk: Walk, shown: Shown): Promise<void> {
     select s.id, coalesce((
         select sum(amount_gross) from payments
         where subscription_id = s.id and status = 'succeeded' and not further), 0)::int8 as cash,
-      concat_ws(' ', s.status, 'credit', s.credit, 'trial to', s.trial_ends_at, 'starts',
+      concat_ws(' ', s.status, 'credit', ${creditOf(stage.sql)}, 'trial to', s.trial_ends_at, 'starts',
         s.starts_at, 'due', w.due_at, 'paid through', w.paid_through,
         'paused', s.paused_at) as state
     from subscriptions s join subscription_work w on w.subscription_id = s.id

@@ -4,6 +4,7 @@ import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
 import { recordset } from '../postgres/recordset.ts';
 import { bytesOf } from '../postgres/signatures.ts';
+import { spendCredit, spendForOffer } from './credits.ts';
 
 /** A line of an invoice. The amount is in base units and negative for a reduction. */
 export interface Line {
@@ -51,6 +52,8 @@ export interface Invoice extends InvoiceSums, InvoiceState {
   readonly reason: 'period' | 'foreign';
   readonly dueAt: Date;
   readonly drawnUpAt: Date;
+  /** Whether it is uncollectible and its credit has come back, so that no pull can pay it. */
+  readonly isReleased?: boolean;
 }
 
 const stateTypes = {
@@ -95,7 +98,8 @@ export interface InvoiceChange {
 }
 
 /**
- * Writes the states of the stored invoices, then stores the others. Returns the ids of all of them.
+ * Writes the states of the stored invoices, then stores the others, and spends their credit, whose
+ * balances the caller has locked. Returns the ids of all of them.
  * Throws AddressTaken if an account has another invoice for the same cover. The caller must then
  * roll back.
  */
@@ -109,11 +113,13 @@ export async function writeInvoices(
   const known = changes.filter(({ invoice }) => invoice.id !== null);
   if (known.length > 0) await updateInvoices(sql, known.map(rowOf));
   const added = changes.filter(({ invoice }) => invoice.id === null);
-  if (added.length === 0) return ids;
-  const stored = await insertInvoices(sql, added.map(rowOf));
+  const stored =
+    added.length === 0 ? new Map<number, string>() : await insertInvoices(sql, added.map(rowOf));
   const missing = added.filter((_, place) => !stored.has(place));
   if (missing.length > 0) throw new AddressTaken(missing.map((one) => one.subscriptionId));
   for (const [place, { invoice }] of added.entries()) ids.set(invoice, stored.get(place) ?? '');
+  const spending = [...ids].flatMap(([invoice, id]) => (invoice.creditApplied > 0n ? [id] : []));
+  if (spending.length > 0) await spendCredit(sql, spending);
   return ids;
 }
 
@@ -131,6 +137,12 @@ const newestInvoice = (sql: Queryable, columns: Fragment) => sql`
   where i.subscription_pda = s.subscription_pda and i.reason = 'period' and ${isStanding(sql)}
     and i.period_start is not null
   order by i.period_start desc, i.covers_from desc limit 1`;
+
+/** SQL for the credit (base units) that the open invoice of `subscriptions s` has spent. */
+export const reservedCredit = (sql: Queryable) => sql`
+  coalesce((select newest.credit_applied from (
+    ${newestInvoice(sql, sql`i.subscription_id, i.state, i.credit_applied`)}
+  ) as newest where newest.state = 'open' and newest.subscription_id = s.id), 0)`;
 
 /** The open invoice of a subscription, if it has one, as withOpen() and openColumns() read it. */
 export interface OpenColumns {
@@ -208,28 +220,32 @@ async function updateInvoices(
     where i.id = g.id`;
 }
 
+/** The offer of a sponsored sign-up. Its discount is that of the checkout session. */
+interface SignUpOffer {
+  offerId: string;
+  planId: string;
+  subscriptionPda: string;
+  checkoutSessionId: string | null;
+  /** The subscription that a change of plan replaces. Its customer's credit is spent. */
+  replaces: string | null;
+  /** The chain time for which the credit was computed. */
+  creditAt: Date | null;
+}
+
 /**
  * Stores the open invoice of a sponsored sign-up and returns its id. It gets a subscription, a
  * period and a cover once the sign-up has landed.
  */
 export async function insertOfferInvoice(
-  sql: Queryable,
-  {
-    discountId,
-    ...offer
-  }: {
-    offerId: string;
-    planId: string;
-    subscriptionPda: string;
-    /** The discount of the sign-up, if it has one. */
-    discountId: string | null;
-    asOf: Date;
-  },
-  sums: InvoiceSums,
+  sql: Transaction,
+  offer: SignUpOffer,
+  { periodStart, invoice }: { periodStart: Date; invoice: InvoiceSums },
 ): Promise<string> {
-  const isDiscounted = sums.lines.some(({ kind }) => kind === 'discount');
-  const given = { ...sums, discountId: isDiscounted ? discountId : null };
-  const row = { ...offer, ...sumColumns(given) };
+  const { offerId, planId, subscriptionPda, checkoutSessionId, replaces, creditAt } = offer;
+  const isDiscounted = invoice.lines.some(({ kind }) => kind === 'discount');
+  const discountId = isDiscounted ? checkoutSessionId : null;
+  const whose = { offerId, planId, subscriptionPda, asOf: creditAt ?? periodStart };
+  const row = { ...whose, ...sumColumns({ ...invoice, discountId }) };
   const [stored] = await sql<[{ id: string }]>`
     insert into invoices (app_id, offer_id, subscription_pda, lines, plan_amount, discount_amount,
       adjustment_amount, discount_id, total, credit_applied, amount_due, due_at, drawn_up_at)
@@ -240,6 +256,7 @@ export async function insertOfferInvoice(
       ...sumTypes,
     })}) as g join plans p on p.id = g.plan_id
     returning id`;
+  if (replaces !== null) await spendForOffer(sql, stored.id, replaces);
   return stored.id;
 }
 
@@ -263,7 +280,9 @@ export async function voidOfferInvoice(sql: Queryable, offerId: string): Promise
 
 const invoiceColumns = (sql: Queryable) => sql`
   i.id, i.subscription_id, i.reason, i.period_start, i.period_end, i.covers_from, i.covers_to, i.lines, i.total,
-  i.credit_applied, i.amount_due, i.discount_id, i.state, i.void_reason, i.due_at, i.failed_tries, i.next_try_at,
+  i.credit_applied, i.credit_applied > 0 and i.state = 'uncollectible' and exists (
+    select from credits c where c.invoice_id = i.id and c.reason = 'reversed') as is_released,
+  i.amount_due, i.discount_id, i.state, i.void_reason, i.due_at, i.failed_tries, i.next_try_at,
   i.drawn_up_at, i.closed_at`;
 
 type StoredInvoice = Omit<Invoice, 'lines'> & { id: string; lines: StoredLine[] };

@@ -115,10 +115,9 @@ export async function insertSponsorship(
   if (inserted === undefined) return 'decided';
   const { payment, offerId, planId, subscriptionPda } = sponsorship;
   if (payment === null || planId === null || subscriptionPda === null) return 'stored';
-  const { periodStart, amountGross, platformFee, amountNet, feeOwed, invoice } = payment;
-  const { creditAt, checkoutSessionId: discountId } = sponsorship;
-  const offer = { offerId, planId, subscriptionPda, discountId, asOf: creditAt ?? periodStart };
-  const invoiceId = await insertOfferInvoice(tx, offer, invoice);
+  const { periodStart, amountGross, platformFee, amountNet, feeOwed } = payment;
+  const offer = { ...sponsorship, planId, subscriptionPda };
+  const invoiceId = await insertOfferInvoice(tx, offer, payment);
   const attempts = await tx`
     insert into payment_attempts (offer_id, invoice_id, subscription_pda, transaction_id, position,
       period_start, claim_id, amount_gross, platform_fee, amount_net, fee_owed)

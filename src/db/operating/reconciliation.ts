@@ -151,34 +151,47 @@ export async function findSubscribed(
   return new Set(rows.map(({ subscriptionPda }) => subscriptionPda));
 }
 
-/** A customer of an app whose credit does not add up. Amounts are base units. */
+/** A customer whose credit does not add up. */
 interface CreditFault {
-  appId: string;
-  subscriberWallet: string;
-  /** Credit that changes of plan gave the customer for the unused parts of payments. */
-  made: bigint;
-  spent: bigint;
-  /** Credit that is not spent yet. */
-  unspent: bigint;
+  customerId: string;
+  /** What differs, in base units. */
+  detail: string;
 }
 
-/** Lists up to 100 customers for whom `made` differs from `spent` plus `unspent`. */
+/**
+ * Lists up to 100 differences: balances that are not the sum of their movements, unused parts of
+ * payments that became another credit or none, and invoices that spent another credit than they
+ * apply.
+ */
 export function listCreditFaults(sql: Queryable): Promise<CreditFault[]> {
   return sql<CreditFault[]>`
-    with changed as (
-      select distinct app_id, subscriber_wallet from subscriptions where replaces is not null
-    ), sums as (
-      select s.app_id, s.subscriber_wallet, sum(s.credit)::int8 as unspent,
-        sum(p.made)::int8 as made, sum(p.spent)::int8 as spent
-      from changed join subscriptions s using (app_id, subscriber_wallet)
-        cross join lateral (
-          select coalesce(sum(amount_credited), 0) as made, coalesce(sum(credit_spent), 0) as spent
-          from payments where subscription_id = s.id
-        ) as p
-      group by s.app_id, s.subscriber_wallet
+    with moved as (
+      select customer_id, sum(amount) as sum from credits group by customer_id
+    ), spent as (
+      select invoice_id, min(customer_id::text)::uuid as customer_id, -sum(amount) as sum
+      from credits where invoice_id is not null group by invoice_id
+    ), parts as (
+      select p.id, s.customer_id, p.amount_credited as amount
+      from subscriptions s join payments p on p.subscription_id = s.id
+      where p.amount_credited > 0 and exists (select from subscriptions n
+        where n.subscriber_wallet = s.subscriber_wallet and n.replaces is not null)
     )
-    select app_id, subscriber_wallet, made, spent, unspent from sums
-    where made <> spent + unspent order by app_id, subscriber_wallet limit 100`;
+    select customer_id, format('the balance is %s, the movements make %s', b.balance, m.sum)
+      as detail
+    from credit_balances b full join moved m using (customer_id)
+    where b.balance is distinct from m.sum
+    union all
+    select p.customer_id, format('the unused part of payment %s is %s, its credit %s', p.id,
+      p.amount, coalesce(c.amount, 0))
+    from parts p left join credits c on c.payment_id = p.id and c.reason = 'change_of_plan'
+    where p.amount is distinct from c.amount
+    union all
+    select t.customer_id, format('invoice %s applies %s of credit and has spent %s', i.id,
+      i.credit_applied, t.sum)
+    from spent t join invoices i on i.id = t.invoice_id
+    where t.sum <> i.credit_applied and (i.state in ('open', 'paid') or t.sum <> 0)
+      and i.subscription_id is not null
+    order by 1, 2 limit 100`;
 }
 
 /** Result of the last finished `billing reconcile` that ran without --since and --until. */

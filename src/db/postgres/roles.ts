@@ -64,6 +64,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'invoices',
       'payments',
       'refunds',
+      'credits',
+      'credit_balances',
       'transactions',
       'payment_attempts',
       'events',
@@ -115,6 +117,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'event_readers',
       'checkout_sessions',
       'refunds',
+      'credits',
       'replays',
     ],
     insertExcept: {
@@ -164,7 +167,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       receipt_links: ['single', 'key'],
       receipt_details: ['subscription_id', 'since'],
     },
-    execute: ['oldest_writer()'],
+    execute: ['oldest_writer()', 'lock_balances(uuid[])'],
   },
   keeper: {
     select: [
@@ -181,6 +184,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'payment_attempts',
       'payments',
       'refunds',
+      'credits',
+      'credit_balances',
       'events',
       'sweeps',
       'last_reconciliation',
@@ -212,6 +217,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'payment_attempts',
       'payments',
       'refunds',
+      'credits',
       'events',
       'delivery_queue',
       'collection_holds',
@@ -241,6 +247,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       fees_counted: ['single'],
       rate_leases: rateHolder,
     },
+    execute: ['lock_balances(uuid[])'],
   },
   dispatch: {
     select: [
@@ -326,6 +333,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'invoices',
       'payments',
       'refunds',
+      'credits',
+      'credit_balances',
       'sponsorships',
       'transactions',
       'payment_attempts',

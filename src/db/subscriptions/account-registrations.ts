@@ -1,6 +1,7 @@
 // The registrations of one on-chain account. After a registration has ended, its account may
 // continue to exist and get a new registration, which takes over credit and paid time of the ended
 // registration.
+import { creditOf } from '../invoices/credits.ts';
 import { voidOpenInvoice } from '../invoices/invoices.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
@@ -107,9 +108,7 @@ const isAccountOf = (
 
 /** What an ended registration has left for the next registration of its account. */
 export interface Remainder {
-  /** The ended registration. */
-  id: string;
-  /** Credit that no payment has spent, in base units. */
+  /** The credit of its customer, in base units. */
   credit: bigint;
   /** End of the running period, if a credit has paid for it. */
   paidThrough: Date | null;
@@ -124,8 +123,6 @@ export interface Remainder {
    * if its credit has to pay the rest of a credited running period (applyCover).
    */
   replaces: string | null;
-  /** Whether a payment may still land and spend a part of the credit. */
-  isPaying: boolean;
 }
 
 /**
@@ -142,16 +139,14 @@ export async function readRemainder(
   const initId = sql`${account.initId}::int8`;
   const periodStart = sql`${account.periodStart}::timestamptz`;
   const [row] = await sql<Remainder[]>`
-    select s.id, s.credit, paid.paid_through, coalesce(paid.period_pulled, 0) as period_pulled,
+    select ${creditOf(sql)} as credit, paid.paid_through, coalesce(paid.period_pulled, 0) as period_pulled,
       case when s.starts_at > ${now} and s.replaced_by is null then s.starts_at end as starts_at,
       case when s.replaced_by is null and (s.starts_at > ${now} or (w.paid_through is null
         and exists (
           select from subscriptions r join payments p on p.subscription_id = r.id
           where r.subscription_pda = s.subscription_pda and p.amount_credited is not null
             and p.period_end > ${now}
-        ))) then s.replaces end as replaces,
-      exists (select from payment_attempts where subscription_id = s.id and state = 'open')
-        as is_paying
+        ))) then s.replaces end as replaces
     from subscriptions s join subscription_work w on w.subscription_id = s.id left join lateral (
       select w.paid_through, s.period_pulled
       from subscriptions r join payments p on p.subscription_id = r.id
@@ -168,23 +163,10 @@ export async function readRemainder(
   return row;
 }
 
-/** Sets the credit of an ended registration to 0, because the next registration has it. */
-export async function clearCredit(sql: Transaction, id: string): Promise<void> {
-  await sql`update subscriptions set credit = 0, updated_at = now() where id = ${id}`;
-}
-
-/** Returns the credit (base units) that the wallet's registrations have left, live or ended. */
-export async function sumCreditOf(sql: Queryable, wallet: string): Promise<bigint> {
-  const [row] = await sql<[{ credit: bigint }]>`
-    select coalesce(sum(credit), 0)::int8 as credit from subscriptions
-    where subscriber_wallet = ${wallet}`;
-  return row.credit;
-}
-
 /**
  * Ends a registration whose address now has a newer registration. `endReason`: `resubscribed` if
  * the account was closed and reopened, `replaced` if the wallet changed to another plan and back.
- * Returns the time of the end and the credit that is left (base units), or undefined when the
+ * Returns the time of the end and the customer's credit (base units), or undefined when the
  * registration has already ended.
  */
 export async function endReplacedRegistration(
@@ -194,7 +176,7 @@ export async function endReplacedRegistration(
 ): Promise<{ cancelledAt: Date; credit: bigint } | undefined> {
   const [row] = await sql<{ cancelledAt: Date; credit: bigint }[]>`
     with edited as (
-      update subscriptions set status = 'cancelled',
+      update subscriptions s set status = 'cancelled',
         cancelled_at = date_trunc('milliseconds', now()),
         cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
         cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'),
@@ -202,7 +184,7 @@ export async function endReplacedRegistration(
         ended_at = ${endedNow(sql, id)}, stopped_at = coalesce(stopped_at, clock_timestamp()),
         next_payment_due = null, updated_at = now()
       where id = ${id} and status in ('active', 'past_due')
-      returning id, cancelled_at, credit
+      returning id, cancelled_at, ${creditOf(sql)} as credit
     ), ${takenFromKeepers(sql, sql`now()`)}
     select cancelled_at, credit from edited`;
   if (row !== undefined) await voidOpenInvoice(sql, id, 'ended');

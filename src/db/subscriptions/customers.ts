@@ -154,7 +154,8 @@ export async function readCustomer(
       count(*) filter (where s.status in ('active', 'past_due'))::int as live,
       coalesce(sum(of_one.paid), 0)::text as paid,
       coalesce(sum(of_one.refunded), 0)::text as refunded,
-      coalesce(sum(s.credit) filter (where s.status in ('active', 'past_due')), 0)::text as credit,
+      (select coalesce(sum(balance), 0)::text from credit_balances
+        where customer_id = any(array_agg(distinct s.customer_id))) as credit,
       min(s.created_at) as created_at
     from (${subscriptionsOf(sql, sql`array[${appId}::uuid]`, whose)}) as theirs
       join subscriptions s on s.id = theirs.id

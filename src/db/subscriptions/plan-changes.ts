@@ -1,6 +1,7 @@
 // Change of plan: the subscription that is replaced, and the payments whose unused parts become
 // credit. change-offers.ts has the offers of transactions that make the change.
-import { voidOpenInvoice } from '../invoices/invoices.ts';
+import { creditOf } from '../invoices/credits.ts';
+import { reservedCredit, voidOpenInvoice } from '../invoices/invoices.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
 import { isSameAccount, stoppedAt } from './account-registrations.ts';
@@ -18,6 +19,7 @@ export interface ReplacedRow {
   paidThrough: Date | null;
   trialEndsAt: Date | null;
   startsAt: Date | null;
+  /** The credit of its customer, with what its open invoice has spent, in base units. */
   credit: bigint;
   refundedThrough: Date | null;
   /** Chain time of the end; null while the subscription is live. */
@@ -44,7 +46,7 @@ export async function readReplaced(
   if (forUpdate) await lockSubscription(sql, id);
   const [row] = await sql<ReplacedRow[]>`
     select s.id, s.subscription_pda, s.status, w.paid_through, s.trial_ends_at, s.starts_at,
-      s.credit, s.refunded_through, s.ended_at, ${stoppedAt(sql)} as stopped_at, s.replaces,
+      ${creditOf(sql)} + ${reservedCredit(sql)} as credit, s.refunded_through, s.ended_at, ${stoppedAt(sql)} as stopped_at, s.replaces,
       s.replaced_by, s.external_id,
       s.metadata::text as metadata, s.own_ids_from, (
         select n.id from subscriptions n where n.subscription_pda = s.subscription_pda
@@ -106,25 +108,6 @@ export async function hasOpenChange(
     select ${hasSponsoredChange(sql, sql`s.subscriber_wallet`, except)} as found
     from subscriptions s where s.id = ${subscriptionId}`;
   return row?.found === true;
-}
-
-/**
- * Returns whether the credits of a wallet in one app add up: the credit that was made equals the
- * credit that was spent plus the credit that is left. listCreditFaults checks the same for all
- * wallets. A keeper checks this before it spends credit, because it does not trust the API
- * (`serve`). The API can write the made and the remaining credit. Only keepers can write the spent
- * credit.
- */
-export async function creditsAddUp(sql: Queryable, subscriptionId: string): Promise<boolean> {
-  const [row] = await sql<{ addUp: boolean }[]>`
-    select coalesce(sum(p.made) = sum(p.spent) + sum(s.credit), true) as add_up
-    from subscriptions o join subscriptions s using (app_id, subscriber_wallet)
-      cross join lateral (
-        select coalesce(sum(amount_credited), 0) as made, coalesce(sum(credit_spent), 0) as spent
-        from payments where subscription_id = s.id
-      ) as p
-    where o.id = ${subscriptionId}`;
-  return row?.addUp !== false;
 }
 
 /** A payment for a period, with the fields that domain/invoices/credits.ts needs. */
@@ -197,7 +180,7 @@ export async function markCredited(
 
 /**
  * Marks a subscription as replaced by the subscription `by` from the chain time `replacedAt` on.
- * Sets its credit to 0 and revokes the keeper's claim on it. If no cancellation was requested
+ * Revokes the keeper's claim on it. If no cancellation was requested
  * before, records a request to cancel at the time `at` and returns `isFirst` = true. Returns
  * undefined when the subscription has already ended.
  */
@@ -210,7 +193,7 @@ export async function markReplaced(
     with live as (
       select id, cancel_requested_at is null as is_first from subscriptions where id = ${id}
     ), edited as (
-      update subscriptions s set replaced_by = ${by}, replaced_at = ${replacedAt}, credit = 0,
+      update subscriptions s set replaced_by = ${by}, replaced_at = ${replacedAt},
         stopped_at = coalesce(stopped_at, clock_timestamp()),
         cancel_requested_at = coalesce(cancel_requested_at, ${at}),
         cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'),
@@ -224,9 +207,9 @@ export async function markReplaced(
 }
 
 /**
- * Marks a subscription as replaced that has ended since the change of plan landed. Sets its credit
- * to 0. Its status and end reason stay. stopped_at becomes the time of the replacement, so that
- * requests of its wallet between the end and the replacement do not count.
+ * Marks a subscription as replaced that has ended since the change of plan landed. Its status and
+ * end reason stay. stopped_at becomes the time of the replacement, so that requests of its wallet
+ * between the end and the replacement do not count.
  */
 export async function markReplacedAfterEnd(
   sql: Transaction,
@@ -234,7 +217,7 @@ export async function markReplacedAfterEnd(
   { by, replacedAt }: { by: string; replacedAt: Date },
 ): Promise<void> {
   await sql`
-    update subscriptions set replaced_by = ${by}, replaced_at = ${replacedAt}, credit = 0,
+    update subscriptions set replaced_by = ${by}, replaced_at = ${replacedAt},
       stopped_at = clock_timestamp(), updated_at = now()
     where id = ${id} and status in ('cancelled', 'expired') and replaced_by is null`;
 }

@@ -49,8 +49,6 @@ export interface SubscriptionState {
   earlyTries: number;
   /** Latest time of a registration, a resume, the end of a pause or a late first try. */
   billedFrom: Date | null;
-  /** Credit from a replaced subscription that no payment has spent yet, in base units. */
-  credit: bigint;
   /**
    * False when nothing can be pulled any more for an ended subscription: its account is gone,
    * expired or registered anew, or its plan is gone. Until then the sweep reads the account.
@@ -73,7 +71,7 @@ export const stateTypes: Readonly<Record<keyof SubscriptionState, string>> = {
   ...{ chainPeriodStart: 'timestamptz', observedSlot: 'int8', setbacks: 'int' },
   ...{ failedLookups: 'int', failedPacks: 'int', chainFailurePeriod: 'timestamptz' },
   ...{ earlyTries: 'int', periodPulled: 'int8' },
-  ...{ refundedThrough: 'timestamptz', billedFrom: 'timestamptz', credit: 'int8' },
+  ...{ refundedThrough: 'timestamptz', billedFrom: 'timestamptz' },
   ...{ pullable: 'bool', pulledThrough: 'timestamptz' },
 };
 

@@ -1,5 +1,6 @@
 // The API's statements on single subscriptions. lists.ts has the lists, and work.ts the keeper's
 // statements.
+import { creditOf } from '../invoices/credits.ts';
 import { type OpenColumns, openColumns, periodsLeft, withOpen } from '../invoices/invoices.ts';
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
@@ -25,7 +26,7 @@ export interface SubscriptionRow extends DiscountTerms, OpenColumns {
   billedFrom: Date | null;
   /** The first payment is deferred to this time; null unless a change of plan set it. */
   startsAt: Date | null;
-  /** Credit from a replaced subscription that no payment has spent yet, in base units. */
+  /** The customer's credit in base units. */
   credit: bigint;
   /**
    * `replaces`: the subscription that this one replaced in a change of plan. `replacedBy`: the
@@ -164,7 +165,7 @@ const WAIT_FOR_WALLET_SECONDS = 120;
 export const readColumns = (sql: Queryable) => sql`
   id, app_id, plan_id, subscription_pda, subscriber_wallet, status, amount, period_hours,
   trial_ends_at, discount_percent, discount_amount, discount_id, discount_periods, paused_at,
-  billed_from, refunded_through, starts_at, credit, replaces, replaced_by, replaced_at,
+  billed_from, refunded_through, starts_at, customer_id, replaces, replaced_by, replaced_at,
   period_anchor, chain_period_start, next_payment_due, cancel_requested_at,
   cancel_requested_by, cancelled_at, delegation_revoked_at, past_due_since, end_reason,
   reinstated_at, external_id, metadata, own_ids_from, duplicate_of, created_at, updated_at`;
@@ -178,7 +179,7 @@ export const columns = (
 ) => sql`s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
   s.period_hours,
   s.trial_ends_at, s.discount_percent, s.discount_amount, ${periodsLeft(sql)} as discount_periods, s.paused_at,
-    s.billed_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
+    s.billed_from, s.refunded_through, s.starts_at, ${creditOf(sql)} as credit, s.replaces,
     s.replaced_by, s.replaced_at,
   coalesce(s.period_anchor, s.chain_period_start) as period_anchor,
   w.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at,
@@ -236,7 +237,7 @@ function insertRow(sql: Queryable, registration: NewRegistration): Fragment {
   const { isOffered = false } = registration;
   const { takes, trialHours = null, isWithoutOffer = false, gone } = registration;
   const [isLive, endedAt] = gone === undefined ? [true, null] : [false, dueAt];
-  const { replaces = null, credit = 0n, startsAt = null } = takes ?? {};
+  const { replaces = null, startsAt = null } = takes ?? {};
   const { paidThrough = null, periodPulled = 0n } = takes ?? {};
   const due = new Date(dueAt.getTime() + (isWithoutOffer ? WAIT_FOR_WALLET_SECONDS * 1000 : 0));
   const taker = takerOf(registration);
@@ -245,7 +246,7 @@ function insertRow(sql: Queryable, registration: NewRegistration): Fragment {
       subscriber_wallet, amount, period_hours, trial_ends_at, next_payment_due,
       chain_init_id, chain_period_start, billed_from, external_id, metadata,
         discount_percent, discount_amount, discount_periods, discount_id, unclaimed, own_ids_from, replaces,
-        credit, starts_at, period_pulled, without_offer, announced_due,
+        starts_at, period_pulled, without_offer, announced_due,
         announced_notices, status, cancelled_at, ended_at, stopped_at, resumed_at)
     select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda},
       ${subscriberWallet}, amount, period_hours,
@@ -256,7 +257,7 @@ function insertRow(sql: Queryable, registration: NewRegistration): Fragment {
       ${discountAmount}::int8, ${discountPeriods}::int,
       case when num_nonnulls(${discountPercent}::int, ${discountAmount}::int8) > 0
         then coalesce(${discountId}::uuid, uuid_v7()) end, ${isUnclaimed}, ${ownIdsFrom},
-      ${replaces}::uuid, ${credit}::int8, ${startsAt}::timestamptz, ${periodPulled}::int8,
+      ${replaces}::uuid, ${startsAt}::timestamptz, ${periodPulled}::int8,
       ${isWithoutOffer}, case when ${isWithoutOffer} then ${due}::timestamptz end,
       case when ${isWithoutOffer} then coalesce(cardinality(notice_hours), 1) else 1 end,
       case when ${isLive} then 'active' else 'cancelled' end, ${endedAt}::timestamptz,

@@ -1,4 +1,5 @@
 // The next payments of all live subscriptions of a wallet.
+import { creditOf } from '../invoices/credits.ts';
 import { type OpenColumns, openColumns, periodsLeft, withOpen } from '../invoices/invoices.ts';
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable } from '../postgres/connect.ts';
@@ -23,7 +24,7 @@ export interface WalletDue extends DiscountTerms, OpenColumns {
 export function readWalletDues(sql: Queryable, wallets: readonly string[]): Promise<WalletDue[]> {
   return sql<WalletDue[]>`
     select s.id, s.subscriber_wallet, p.mint, s.status, s.amount, s.period_hours, s.trial_ends_at,
-      s.billed_from, s.starts_at, s.credit,
+      s.billed_from, s.starts_at, ${creditOf(sql)} as credit,
       coalesce(s.period_anchor, s.chain_period_start) as period_anchor, s.discount_percent, s.discount_amount,
       ${periodsLeft(sql)} as discount_periods, p.ends_at as plan_ends_at,
       s.next_payment_due, ${openColumns(sql)}

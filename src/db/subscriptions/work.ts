@@ -1,5 +1,6 @@
 // The keeper's statements on subscriptions: read them, write their states, make them due.
 // leases.ts has the leases.
+import { creditOf } from '../invoices/credits.ts';
 import { type Invoice, periodsLeft, readUnpaidInvoices } from '../invoices/invoices.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { recordset } from '../postgres/recordset.ts';
@@ -28,6 +29,9 @@ interface KeeperRow extends SubscriptionState {
   pausedAt: Date | null;
   /** The first payment is deferred to this time; null unless a change of plan set it. */
   startsAt: Date | null;
+  customerId: string;
+  /** The customer's credit in base units. */
+  credit: bigint;
   /**
    * `replaces`: the subscription that this one replaced in a change of plan. `replacedBy`: the
    * subscription that replaced this one.
@@ -126,7 +130,8 @@ export async function readSubscriptions(
       s.chain_failure_period, s.early_tries,
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_id,
       ${periodsLeft(sql)} as discount_periods, s.paused_at,
-        s.billed_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
+        s.billed_from, s.refunded_through, s.starts_at, s.customer_id,
+        ${creditOf(sql)} as credit, s.replaces,
         s.replaced_by, s.replaced_at, s.ended_at, s.pullable, s.pulled_through,
         s.without_offer and s.unclaimed as is_without_offer,
       ${isChanging(sql)} as is_changing, ${isChangeSigned(sql)} as is_change_signed,
@@ -232,7 +237,7 @@ export async function writeStates(
         chain_init_id = v.chain_init_id, chain_period_start = v.chain_period_start,
         period_pulled = v.period_pulled, chain_failure_period = v.chain_failure_period,
       early_tries = v.early_tries, refunded_through = v.refunded_through,
-        billed_from = v.billed_from, credit = v.credit, pullable = v.pullable,
+        billed_from = v.billed_from, pullable = v.pullable,
         pulled_through = v.pulled_through,
       resumed_at = case when s.cancel_requested_at is not null and v.cancel_requested_at is null
         then ${chainNow}::timestamptz else s.resumed_at end,

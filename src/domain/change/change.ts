@@ -202,7 +202,7 @@ async function resumedTerms(
   const carried = { credit, startsAt, paidThrough: null };
   if (previous === null || previous.expiresAt <= now) return carried;
   const account = { ...previous, subscriptionPda, periodStart: timeOf(previous.periodStart) };
-  return (await readTaken(sql, account, { now: timeOf(now), taken }))?.terms ?? carried;
+  return (await readTaken(sql, account, { now: timeOf(now), taken })) ?? carried;
 }
 
 /** The running period of the account, if the change resumes an existing account. */

@@ -48,6 +48,7 @@ import {
   updateOf,
   isLive,
   setNextDue,
+  termsOf,
 } from './transitions.ts';
 import { type Ahead, awaitDue, awaitNextPeriod } from './waiting.ts';
 import { CLOSING_SECONDS, collectAt } from './window.ts';
@@ -210,11 +211,11 @@ function observeRepair(
   account: SubscriptionAccount,
   { period, rules }: { period: PullPeriod; rules: Rules },
 ): void {
-  const { row, state } = update;
+  const { state } = update;
   if (state.status !== 'past_due' || state.nextPaymentDue === null) return;
   if (period.end - view.now <= CLOSING_SECONDS) return;
-  const terms = { ...row, credit: state.credit };
-  const invoice = openOf(update, period) ?? drawUp(terms, period, { minimum: rules.minimumAmount });
+  const limits = { minimum: rules.minimumAmount };
+  const invoice = openOf(update, period) ?? drawUp(termsOf(update), period, limits);
   const { amountDue } = invoice;
   if (subscriberObstacle(view, account, amountDue) !== undefined) return;
   tryEarly(state, period.start, timeOf(view.now));

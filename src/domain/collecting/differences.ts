@@ -29,9 +29,7 @@ export interface Difference {
     | 'no_subscription'
     /** No RPC history shows how an attempt ended, so its payment may be missing in the database. */
     | 'unexplained'
-    /**
-     * The credit that a customer got from changes of plan differs from spent plus unspent credit.
-     */
+    /** The credit of a customer does not add up (listCreditFaults). */
     | 'credits_differ'
     /** A refund is recorded, but the chain has no such transfer. */
     | 'refund_not_on_chain'

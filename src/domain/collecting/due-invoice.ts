@@ -34,15 +34,15 @@ export function dueInvoice(
 ): Due {
   const open = openOf(update, period);
   const isLeft = open !== null && isUntried(update, open, now);
-  if (open !== null && !isLeft && open.creditApplied <= update.state.credit)
-    return { invoice: open, replaces: null };
+  if (open !== null && !isLeft) return { invoice: open, replaces: null };
   const terms = termsOf(update);
   const late = isLeft ? timeOf(now) : billedFromOf(terms, period.start, now);
   // Another invoice may have ended in the second from which the period is charged.
   const from = chargeStart({ ...terms, billedFrom: late }, period.start);
   const free = open === null ? freeFrom(update, period, from) : from;
   const billedFrom = free > from ? timeOf(free) : late;
-  const drawn = drawUp({ ...terms, billedFrom }, period, { minimum });
+  const credit = terms.credit + (open?.creditApplied ?? 0n);
+  const drawn = drawUp({ ...terms, billedFrom, credit }, period, { minimum });
   return { invoice: newInvoice(drawn, period, now), replaces: open };
 }
 

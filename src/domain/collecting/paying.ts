@@ -61,7 +61,6 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
   const success = successOf(row, pull, state.failedAttempts + 1);
   const { periodStart, periodEnd } = success;
   payments.push({ ...success, invoice, creditSpent });
-  if (pull.source === 'keeper') state.credit -= creditSpent;
   // A pull that was found late may belong to a period before paidThrough. Such a pull changes
   // neither paidThrough nor the status.
   if (state.paidThrough === null || state.paidThrough < periodEnd)
@@ -122,7 +121,6 @@ function recordCredit(
     attempt: 1,
     occurredAt,
   });
-  state.credit -= amount;
   const { nextPaymentDue } = state;
   const about = { txSignature: null, nextPaymentDue, periodStart, periodEnd };
   events.push({
@@ -151,7 +149,8 @@ export function applyCover(
   const { isRefunded = false, isCredited = false } = pull;
   const period = { start: pull.periodStart, end: pull.periodEnd };
   const terms = termsOf(update);
-  const isDue = isCredited && row.replaces !== null && totalOf(terms, period) > 0n;
+  const isTakenBack = isCredited && row.replaces !== null && row.replacedBy === null;
+  const isDue = isTakenBack && totalOf(terms, period) > 0n;
   if (isRefunded || (isCredited && !isDue)) state.refundedThrough = timeOf(pull.periodEnd);
   else if (isDue) {
     const drawn = drawUp(terms, period, { minimum: 0n, room: 0n });

@@ -192,7 +192,10 @@ export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Da
 function isUnmatched(update: SubscriptionUpdate, pull: KnownPull): boolean {
   const { row } = update;
   const invoice = attemptInvoice(update, pull);
-  if (invoice !== undefined) return invoice.state !== 'open' && invoice.state !== 'uncollectible';
+  if (invoice !== undefined) {
+    const { state, isReleased = false } = invoice;
+    return state !== 'open' && (state !== 'uncollectible' || isReleased);
+  }
   const { billed } = pull;
   if (billed === undefined || billed.state === 'open') return false;
   if (billed.subscriptionId !== row.id) return billed.state === 'paid' && billed.total === 0n;

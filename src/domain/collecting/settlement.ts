@@ -29,6 +29,7 @@ import { blockPlans, type BlockedPlan, lockBlocked } from './plan-block.ts';
 import type { KnownPull } from './pulls.ts';
 import { addReceipts } from './receipts.ts';
 import { markRecovered } from './recovered.ts';
+import { staleCredit } from './stale-credit.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
 
 /**
@@ -155,10 +156,12 @@ export async function writeAssessments<A extends ClaimedAssessment>(
     tx,
     claimed.map(({ update }) => update),
   );
+  const isStale = await staleCredit(tx, claimed);
   const current = wholeTransactions(
     claimed.filter(
       (one) =>
         versions.get(one.row.id) === one.row.version &&
+        !isStale.has(one) &&
         !one.update.payments.some((payment) => books.refuses(payment, known)) &&
         !isStopped(one),
     ),

@@ -67,8 +67,19 @@ export function termsOf({
   const { discountId, discountPeriods: left } = row;
   const paid = invoices.filter((one) => one.state === 'paid' && one.discountId === discountId);
   const discountPeriods = left === null ? null : Math.max(left - paid.length, 0);
-  return { ...row, ...state, discountPeriods };
+  return { ...row, ...state, discountPeriods, credit: creditLeft({ row, invoices }) };
 }
+
+/**
+ * The customer's credit (base units) after the update: less what new invoices apply, and with what
+ * those had spent that are closed without a payment.
+ */
+export const creditLeft = ({ row, invoices }: Pick<SubscriptionUpdate, 'row' | 'invoices'>) =>
+  invoices.reduce((left, { id, state, creditApplied }) => {
+    const isUnpaid = state === 'void' || state === 'uncollectible';
+    if (isUnpaid) return id === null ? left : left + creditApplied;
+    return id === null ? left - creditApplied : left;
+  }, row.credit);
 
 /** The later of the end of the paid time and the end of the trial (access.ts). */
 export const coverOf = ({ row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>): Date | null =>
@@ -214,6 +225,7 @@ export function applyEnd(
   const { row, state, events } = update;
   const { replacedBy } = row;
   closeOpen(update, 'ended', timeOf(now));
+  const credit = creditLeft(update);
   if (endReason === null) {
     state.status = 'cancelled';
     state.cancelledAt = timeOf(now);
@@ -234,7 +246,7 @@ export function applyEnd(
       cancelledAt: state.cancelledAt,
       ...(state.endReason === null ? {} : { endReason: state.endReason }),
       ...(replacedBy === null ? {} : { replacedBy }),
-      ...(state.credit > 0n && { credit: state.credit }),
+      ...(credit > 0n && { credit }),
     },
   });
 }

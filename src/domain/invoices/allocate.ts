@@ -93,6 +93,8 @@ function withoutAttempt(
   if (open?.state === 'open' && open.subscriptionId === update.row.id) {
     if (pull.source === 'keeper' && open.amountDue === pull.gross) return open;
     closeUnpaid(update, open, 'replaced', timeOf(pull.at));
+    const credit = terms.credit + open.creditApplied;
+    return newInvoice(foundInvoice(update, { ...terms, credit }, pull, period), period, pull.at);
   }
   return newInvoice(foundInvoice(update, terms, pull, period), period, pull.at);
 }

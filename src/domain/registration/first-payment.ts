@@ -109,8 +109,8 @@ export interface LiveAccount {
   readonly billedFrom: Date | null;
   /** Chain time (Unix seconds) at which the change of plan in the terms landed. */
   readonly landedAt: bigint;
-  /** Unspent credit (base units) of the account's ended registration. */
-  readonly left: bigint;
+  /** The customer's credit in base units. */
+  readonly credit: bigint;
   /** Minimum amount to collect (PLAN_MINIMUM_AMOUNT). */
   readonly minimum: bigint;
 }
@@ -143,7 +143,7 @@ export async function dueAtOnce(
   live: LiveAccount,
   terms: LiveTerms,
 ): Promise<bigint> {
-  const { period, billedFrom, now, left, minimum } = live;
+  const { period, billedFrom, now, credit: balance, minimum } = live;
   if (period.pulled > 0n) return 0n;
   const { amount, periodHours } = live.plan;
   const { discountPercent, discountAmount, discountPeriods } = terms;
@@ -153,12 +153,12 @@ export async function dueAtOnce(
   if (takenOver !== undefined) {
     const { startsAt, credit } = takenOver;
     if (startsAt !== null && unixSeconds(startsAt) > now) return 0n;
-    const all = { ...price, trialEndsAt: null, startsAt, credit: credit + left };
+    const all = { ...price, trialEndsAt: null, startsAt, credit };
     return drawUp(all, period, { minimum }).amountDue;
   }
   const trialEndsAt = await trialEndOf(sql, live, terms);
   if (trialEndsAt !== null && unixSeconds(trialEndsAt) > now) return 0n;
-  return drawUp({ ...price, trialEndsAt, credit: left }, period, { minimum }).amountDue;
+  return drawUp({ ...price, trialEndsAt, credit: balance }, period, { minimum }).amountDue;
 }
 
 /** What a live account takes over in a change of plan; undefined without a change of plan. */

@@ -7,12 +7,12 @@
 // From the ended registration of the same on-chain account: the running period, if a credit has
 // paid for it, and the time to which a change of plan has deferred the first payment.
 //
-// In all cases the new subscription also takes over the unspent credit, so that only one
-// registration has it.
+// Credit belongs to the customer, so it is there for the new subscription in any case.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
+import { makeCredit, moveCredit } from '../../db/invoices/credits.ts';
 import type { ChangeWhen } from '../../db/offers/offers.ts';
 import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
-import { clearCredit, readRemainder } from '../../db/subscriptions/account-registrations.ts';
+import { readRemainder } from '../../db/subscriptions/account-registrations.ts';
 import {
   endCreditedTime,
   endReplacedAt,
@@ -139,6 +139,9 @@ export async function storeTakenOver(
   const [first, ...earlier] = rows;
   if (first === undefined) return;
   await markCredited(sql, parts);
+  await moveCredit(sql, { from: first.id, to: by });
+  const made = parts.map(({ id: paymentId, amount }) => ({ paymentId, amount }));
+  await makeCredit(sql, by, made);
   for (const { id } of earlier) await endReplacedAt(sql, id, replacedAt);
   if (isLive(first)) await storeReplaced(sql, first.id, { by, at: timeOf(at), replacedAt });
   else await markReplacedAfterEnd(sql, first.id, { by, replacedAt });
@@ -163,41 +166,22 @@ async function storeReplaced(
 /**
  * Computes what a registration takes over from the ended registration of its account, in addition
  * to `taken`, what it takes over in a change of plan. Undefined when it takes over nothing.
- * `creditOf` is the id of the ended registration if part of the credit comes from it. Throws
- * PaymentUnderWay.
  */
 export async function readTaken(
   sql: Queryable,
   account: Pick<NewRegistration, 'subscriptionPda' | 'initId' | 'periodStart'>,
   { now, taken }: { now: Date; taken: TakenOver | undefined },
-): Promise<{ terms: TakenTerms; creditOf: string | null } | undefined> {
+): Promise<TakenTerms | undefined> {
   const except = taken?.parts.map(({ id }) => id);
   const left = await readRemainder(sql, account, { now, except });
   if (left === undefined && taken === undefined) return undefined;
-  if (left !== undefined && left.credit > 0n && left.isPaying) throw new PaymentUnderWay();
-  const terms = {
+  return {
     replaces: taken?.rows[0]?.id ?? left?.replaces ?? null,
-    credit: (taken?.credit ?? 0n) + (left?.credit ?? 0n),
+    credit: taken?.credit ?? left?.credit ?? 0n,
     startsAt: latest(taken?.startsAt ?? null, left?.startsAt ?? null),
     paidThrough: left?.paidThrough ?? null,
     periodPulled: left?.periodPulled ?? 0n,
   };
-  return { terms, creditOf: left !== undefined && left.credit > 0n ? left.id : null };
-}
-
-/**
- * Like readTaken(), but the ended registration has no credit afterwards. The caller must hold the
- * lock on the ended registration's row.
- */
-export async function take(
-  sql: Transaction,
-  registration: NewRegistration,
-  taken: TakenOver | undefined,
-): Promise<TakenTerms | undefined> {
-  const found = await readTaken(sql, registration, { now: registration.dueAt, taken });
-  if (found === undefined) return undefined;
-  if (found.creditOf !== null) await clearCredit(sql, found.creditOf);
-  return found.terms;
 }
 
 /** The fields of subscription_created that state what the subscription has taken over. */

@@ -39,8 +39,8 @@ interface SeenAccount {
   readonly isRenewed: boolean;
   /** The time after which the wallet must have asked for an offer (ended.ts); null for any time. */
   readonly offersAfter: Date | null;
-  /** Credit (base units) that the account's ended registration has left. */
-  readonly left?: bigint;
+  /** The customer's credit in base units. Default: 0. */
+  readonly credit?: bigint;
   /** Minimum amount to collect (PLAN_MINIMUM_AMOUNT). */
   readonly minimum: bigint;
 }
@@ -117,7 +117,7 @@ interface Offered {
  */
 export async function registrationTerms(
   { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: BillingAddresses },
-  { plan, left = 0n, minimum, ...seen }: SeenAccount,
+  { plan, credit = 0n, minimum, ...seen }: SeenAccount,
   { offers, replaced, isKeepers }: Offered,
   { session, offerId, relayed }: Named,
 ): Promise<RegistrationTerms> {
@@ -132,7 +132,7 @@ export async function registrationTerms(
     return all;
   };
   const billedFrom = await startOfCharge(sql, { ...seen, landings });
-  const liveAccount = { plan, wallet, period, now, left, minimum, billedFrom };
+  const liveAccount = { plan, wallet, period, now, credit, minimum, billedFrom };
   const termsOf = (offer: OpenOffer | undefined): LiveTerms => {
     const sessionTerms =
       session === undefined || isOfOther(session, offer) ? PUBLIC_TERMS : session;

@@ -33,7 +33,7 @@ import { judgeRegistration, refuseClosed } from './judged-account.ts';
 import { keptIds } from './kept-ids.ts';
 import { noteDuplicate } from './one-per-customer.ts';
 import { ownTermsOf, takenTerms } from './own-terms.ts';
-import { storeTakenOver, take, takenFields, takeOver } from './plan-credit.ts';
+import { readTaken, storeTakenOver, takenFields, takeOver } from './plan-credit.ts';
 import {
   accountsOf,
   readReplacedBy,
@@ -218,7 +218,8 @@ export async function storeRegistration(
     const { change, isTrialShown: hasTrial = false } = registration;
     if (hasTrial && change === undefined) await refuseUsedTrial(sql, registration);
     const takenOver = change === undefined ? undefined : await takeOver(sql, change);
-    const takes = await take(sql, registration, takenOver);
+    const now = registration.dueAt;
+    const takes = await readTaken(sql, registration, { now, taken: takenOver });
     // A change of plan has no trial. A change that takes over nothing counts as a new subscription.
     const trialFrom = takenOver === undefined ? registration.trialFrom : null;
     const id = await insertRegistration(sql, { ...registration, takes, trialFrom });

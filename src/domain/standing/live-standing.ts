@@ -37,8 +37,8 @@ interface Live {
   readonly isRenewed: boolean;
   /** The time after which the wallet must have asked for an offer (ended.ts); null for any time. */
   readonly offersAfter: Date | null;
-  /** Credit (base units) that the account's ended registration has left. */
-  readonly left: bigint;
+  /** The customer's credit in base units. */
+  readonly credit: bigint;
   /** Minimum amount to collect (PLAN_MINIMUM_AMOUNT). */
   readonly minimum: bigint;
 }
@@ -51,7 +51,7 @@ export interface LiveStanding {
   readonly trialHours: number | null;
   readonly running: RunningPeriod;
   readonly terms: LiveTerms;
-  /** The credit and the deferred start that are taken over from the replaced subscription. */
+  /** The deferred start that is taken over from the replaced subscription, and the credit. */
   readonly beginning: { readonly startsAt: Date | null; readonly credit: bigint };
 }
 
@@ -94,7 +94,7 @@ export async function readLiveStanding(
       trialHours: isInTrial ? await trialOf(sql, plan, wallet, terms) : null,
       running: { start, end, chargedFrom: charged },
       terms,
-      beginning: { startsAt: taken?.startsAt ?? null, credit: taken?.credit ?? 0n },
+      beginning: { startsAt: taken?.startsAt ?? null, credit: taken?.credit ?? live.credit },
     };
   } catch (error) {
     if (error instanceof PaymentUnderWay) return undefined;

@@ -3,6 +3,7 @@
 // credit of the ended registration is subtracted.
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
+import { readCredit } from '../../db/invoices/credits.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import {
   type EarlierRegistration,
@@ -37,8 +38,8 @@ export interface Dues {
    */
   running: RunningPeriod | null;
   /**
-   * Credit (base units) that the account's ended registration has left, or that a change of plan
-   * takes over. It is spent before anything is collected.
+   * Credit (base units) of the customer, with what a change of plan adds. It is spent before
+   * anything is collected.
    */
   credit: bigint;
   /** Time to which the first payment is deferred; null without a deferral. */
@@ -50,6 +51,7 @@ export interface Dues {
 interface StandingFacts {
   /** Minimum amount to collect (PLAN_MINIMUM_AMOUNT). */
   readonly minimum: bigint;
+  readonly wallet: string;
   readonly subscriptionPda: string;
   /** The newest registration of the address. */
   readonly earlier: EarlierRegistration | undefined;
@@ -70,8 +72,11 @@ export async function readDues(
 ): Promise<Dues> {
   const { account, onPlan, now, minimum } = seen;
   const left = await remainderOf(parts.sql, seen);
-  const credit = left?.credit ?? 0n;
-  const live = await liveStanding(parts, plan, session, { ...seen, left: credit });
+  const credit = await readCredit(parts.sql, plan.appId, {
+    externalId: session?.externalId ?? null,
+    wallet: seen.wallet,
+  });
+  const live = await liveStanding(parts, plan, session, { ...seen, credit });
   const running = paidRunning(live?.running ?? runningPeriod(account, onPlan, now), left);
   const trialHours = live === undefined ? seen.trialHours : live.trialHours;
   const startsAt = live?.beginning.startsAt ?? left?.startsAt ?? null;
@@ -86,7 +91,7 @@ export async function readDues(
     usdcNeeded: isCovered ? 0n : usdcNeeded,
     trialHours,
     running,
-    credit: credit + (live?.beginning.credit ?? 0n),
+    credit: live?.beginning.credit ?? credit,
     startsAt,
     terms: live?.terms ?? null,
   };
@@ -124,9 +129,9 @@ async function liveStanding(
     subscriptionPda,
     onPlan,
     now,
-    left,
+    credit,
     minimum,
-  }: StandingFacts & { left: bigint },
+  }: StandingFacts & { credit: bigint },
 ): Promise<LiveStanding | undefined> {
   if (account === null) return undefined;
   if (account.expiresAt !== 0n && runningPeriod(account, onPlan, now) === null) return undefined;
@@ -134,6 +139,6 @@ async function liveStanding(
   const isOpen = earlier?.status === 'active' || earlier?.status === 'past_due';
   if (isRenewed && isOpen && earlier.replacedBy === null) return undefined;
   const offersAfter = offersCountAfter(earlier, account);
-  const live = { subscriptionPda, onPlan, now, account, isRenewed, offersAfter, left, minimum };
+  const live = { subscriptionPda, onPlan, now, account, isRenewed, offersAfter, credit, minimum };
   return readLiveStanding(parts, plan, live, session);
 }

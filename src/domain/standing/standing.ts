@@ -118,7 +118,7 @@ export async function readStanding(
   const { authorityAddress } = view;
   const approved = token?.delegate === authorityAddress && token.delegatedAmount >= plan.amount;
   const expiresAt = subscription?.expiresAt ?? 0n;
-  const read = { subscriptionPda, earlier, account: subscription, onPlan, now };
+  const read = { wallet, subscriptionPda, earlier, account: subscription, onPlan, now };
   const seen = { ...read, trialHours, minimum };
   const dues = await readDues({ sql, chain, network }, plan, session, seen);
   const planBlocked = blockOf(plan, pullersOf(network), view);

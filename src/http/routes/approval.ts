@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox';
-import { sumCreditOf } from '../../db/subscriptions/account-registrations.ts';
+import { sumCreditOf } from '../../db/invoices/credits.ts';
 import { offerTransaction } from '../../domain/offers/relay.ts';
 import { revokingTransaction } from '../../domain/offers/wallet-action.ts';
 import { addressSubject } from '../door/addresses.ts';

@@ -30,7 +30,6 @@ import {
   type CheckoutSessionRow,
   findCheckoutSession,
 } from '../../db/subscriptions/checkout-sessions.ts';
-import { creditsAddUp } from '../../db/subscriptions/plan-changes.ts';
 import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
 import { findLiveRegistration } from '../../db/subscriptions/subscriptions.ts';
 import { readWalletView, type WalletView } from '../../domain/actions/wallet-view.ts';
@@ -340,9 +339,8 @@ async function commitSponsored(
 
 /**
  * Locks the credit of a change of plan until the commit. Returns false if the credit is now less
- * than the payment spends, for example after a refund. Throws NotCommitted if the wallet's credits
- * do not add up. The keeper checks the credits because the API (`serve`) can write them. Throws
- * PaymentUnderWay if the credit is not known yet.
+ * than the payment spends, for example after a refund. Throws PaymentUnderWay if the credit is not
+ * known yet.
  */
 async function locksCredit(
   tx: Transaction,
@@ -351,7 +349,6 @@ async function locksCredit(
 ): Promise<boolean> {
   if (replaces === null || creditAt === null) return true;
   const takenOver = await takeOver(tx, { id: replaces, when: 'now', at: unixSeconds(creditAt) });
-  if (!(await creditsAddUp(tx, replaces))) throw new NotCommitted('changed');
   return takenOver !== undefined && takenOver.credit >= creditSpent;
 }
 

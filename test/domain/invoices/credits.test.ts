@@ -15,6 +15,7 @@ import { type Taken, takenFrom, unusedPart } from '../../../src/domain/invoices/
 import { creditFor } from '../../../src/domain/invoices/draw-up.ts';
 import { scheduleOf } from '../../../src/domain/invoices/schedule.ts';
 import { NO_DISCOUNT } from '../../../src/domain/invoices/terms.ts';
+import { InvoiceBook } from '../../fixtures/invoices.ts';
 import {
   keeperSubscription,
   planAccount,
@@ -51,6 +52,8 @@ type Payment = SubscriptionUpdate['payments'][number] & {
 };
 
 interface World {
+  /** The invoices of each address. */
+  books: Record<PlanName, InvoiceBook>;
   now: bigint;
   slot: bigint;
   balance: bigint;
@@ -113,12 +116,38 @@ function open(world: World, name: PlanName, changes: Partial<KeeperSubscription>
   });
   // A registration that was replaced ends when its account is resumed for another one.
   for (const old of world.rows)
-    if (old.planName === name && old.status !== 'cancelled') old.status = 'cancelled';
+    if (old.planName === name && old.status !== 'cancelled') {
+      world.books[name].close(old.id, 'ended', now);
+      old.status = 'cancelled';
+    }
   world.rows.push({ ...row, planName: name });
 }
 
 const isRefunded = ({ refunded, amountNet, creditSpent }: Payment) =>
   creditSpent === 0n && refunded >= amountNet;
+
+/** The customer's credit: what changes made, less what open and paid invoices apply. */
+const creditOf = ({ payments, books }: World): bigint =>
+  payments.reduce((sum, { credited }) => sum + (credited ?? 0n), 0n) -
+  Object.values(books)
+    .flatMap(({ all }) => all)
+    .filter(({ state }) => state === 'open' || state === 'paid')
+    .reduce((sum, { creditApplied }) => sum + creditApplied, 0n);
+
+/** A row as the keeper reads it. */
+const readRow = (world: World, row: World['rows'][number]): World['rows'][number] => ({
+  ...row,
+  credit: creditOf(world),
+  invoice: world.books[row.planName].unpaid(row.id),
+  discountPeriods: world.books[row.planName].periodsLeft(row),
+});
+
+const copyOf = ({ books, ...world }: World): World => ({
+  ...structuredClone(world),
+  books: Object.fromEntries(
+    names.map((name) => [name, books[name].copy()]),
+  ) as unknown as World['books'],
+});
 
 /** The on-chain payments of the running period, as the books have them. */
 function known(world: World, name: PlanName) {
@@ -146,19 +175,22 @@ function known(world: World, name: PlanName) {
 }
 
 function write(world: World, index: number, update: SubscriptionUpdate): void {
-  const { planName } = world.rows[index]!;
+  const { id: owner, planName } = world.rows[index]!;
   world.rows[index] = { ...world.rows[index]!, ...update.state };
+  const stored = world.books[planName].write(owner, update.invoices);
   for (const payment of update.payments) {
     if (payment.status === 'failed') continue;
     const id = `${world.payments.length}`;
     const fresh = { refunded: 0n, pending: 0n, credited: null, creditedAt: null };
-    world.payments.push({ ...payment, id, planName, ...fresh });
+    const invoice = payment.invoice && stored(payment.invoice);
+    world.payments.push({ ...payment, invoice, id, planName, ...fresh });
   }
 }
 
 /** One turn of the keeper for the live rows. */
 function collect(world: World): void {
-  for (const [index, row] of world.rows.entries()) {
+  for (const [index, stored] of world.rows.entries()) {
+    const row = readRow(world, stored);
     if (row.status !== 'active' && row.status !== 'past_due') continue;
     const name = row.planName;
     const account = world.accounts[name]!;
@@ -184,7 +216,7 @@ function collect(world: World): void {
       ...{ signature, at: world.now, periodStart, periodEnd, gross, fee, net, invoice },
       source: 'keeper',
     };
-    const update = updateOf(world.rows[index]!);
+    const update = updateOf(readRow(world, world.rows[index]!));
     const period = pullPeriod(world.accounts[name], planOf(name), world.now);
     applyPayment(update, pull, startOfNext(period));
     write(world, index, update);
@@ -194,7 +226,7 @@ function collect(world: World): void {
 /** Ends the live registration by force and registers its account anew, as plan-credit.ts does. */
 function registerAnew(world: World): void {
   const old = world.rows.at(-1)!;
-  const { planName, paidThrough, credit } = old;
+  const { planName, paidThrough } = old;
   if (old.status === 'expired' || world.accounts[planName]?.expiresAt !== 0n) return;
   const now = timeOf(world.now);
   const own = world.payments.filter((one) => one.planName === planName && one.periodEnd > now);
@@ -204,9 +236,9 @@ function registerAnew(world: World): void {
   );
   const startsAt = old.startsAt !== null && old.startsAt > now ? old.startsAt : null;
   const isCredited = paidThrough === null && own.some(({ credited }) => credited !== null);
-  Object.assign(old, { status: 'cancelled', credit: 0n, nextPaymentDue: null });
+  world.books[planName].close(old.id, 'ended', world.now);
+  Object.assign(old, { status: 'cancelled', nextPaymentDue: null });
   open(world, planName, {
-    credit,
     startsAt,
     replaces: startsAt !== null || isCredited ? old.replaces : null,
     paidThrough: isPaidByCredit ? paidThrough : null,
@@ -231,11 +263,15 @@ function change(world: World, to: PlanName, when: 'now' | 'period_end') {
   if (account?.expiresAt === 0n) throw new Error('two live accounts');
   const own = world.accounts[old.planName]!;
   const period = pullPeriod(own, planOf(old.planName), now);
-  const chain = [old];
+  const before = copyOf(world);
+  const { books } = world;
+  const reserved = books[old.planName].unpaid(old.id);
+  const credit = creditOf(world) + (reserved?.state === 'open' ? reserved.creditApplied : 0n);
+  const chain = [{ ...old, credit }];
   while ((chain.at(-1)!.startsAt ?? timeOf(0n)) > timeOf(now)) {
-    const before = world.rows.find(({ id }) => id === chain.at(-1)!.replaces);
-    if (before === undefined) break;
-    chain.push(before);
+    const earlier = world.rows.find(({ id }) => id === chain.at(-1)!.replaces);
+    if (earlier === undefined) break;
+    chain.push(earlier);
   }
   const paid = new Map(
     chain.map((row) => [
@@ -253,7 +289,7 @@ function change(world: World, to: PlanName, when: 'now' | 'period_end') {
   );
   const taken = takenFrom(chain, paid, { when, at: now });
   if (taken === undefined) return undefined;
-  const before = structuredClone(world);
+  books[old.planName].close(old.id, 'ended', now);
   world.accounts[old.planName] = {
     ...own,
     expiresAt: period.start + BigInt(old.periodHours) * HOUR,
@@ -271,7 +307,6 @@ function change(world: World, to: PlanName, when: 'now' | 'period_end') {
   }
   open(world, to, {
     startsAt: taken.startsAt,
-    credit: taken.credit,
     replaces: old.id,
     nextPaymentDue: taken.startsAt ?? timeOf(now),
   });
@@ -281,7 +316,6 @@ function change(world: World, to: PlanName, when: 'now' | 'period_end') {
   Object.assign(old, {
     replacedBy: by,
     replacedAt,
-    credit: 0n,
     nextPaymentDue: null,
     ...requested,
   });
@@ -290,10 +324,11 @@ function change(world: World, to: PlanName, when: 'now' | 'period_end') {
 
 function check(world: World): void {
   const sum = (list: bigint[]) => list.reduce((total, one) => total + one, 0n);
-  const made = sum(world.payments.map(({ credited }) => credited ?? 0n));
   const spent = sum(world.payments.map(({ creditSpent }) => creditSpent));
-  const left = sum(world.rows.map(({ credit }) => credit));
-  if (made !== spent + left) throw new Error(`credits: ${made} made, ${spent} spent, ${left} left`);
+  const paid = Object.values(world.books).flatMap(({ all }) => all);
+  const applied = paid.map((one) => (one.state === 'paid' ? one.creditApplied : 0n));
+  if (spent !== sum(applied)) throw new Error(`${spent} spent, ${sum(applied)} applied`);
+  if (creditOf(world) < 0n) throw new Error('more credit spent than made');
   for (const { amountGross, creditSpent, refunded, credited } of world.payments)
     if (refunded + (credited ?? 0n) > amountGross + creditSpent)
       throw new Error('more given back than paid');
@@ -370,6 +405,7 @@ function perform(world: World, act: Act): void {
   const live = world.rows.at(-1)!;
   switch (act.act) {
     case 'change':
+      world.now += 1n;
       change(world, act.to, act.when);
       break;
     case 'pass':
@@ -380,6 +416,9 @@ function perform(world: World, act: Act): void {
       break;
     case 'discount':
       live.discountPercent = act.percent === 0 ? null : act.percent;
+      live.discountId = `discount ${world.slot}`;
+      if (live.status === 'past_due')
+        world.books[live.planName].close(live.id, 'replaced', world.now);
       live.discountPeriods = act.percent === 0 ? null : act.periods;
       break;
     case 'refund': {
@@ -391,6 +430,7 @@ function perform(world: World, act: Act): void {
       break;
     }
     case 'anew':
+      world.now += 1n;
       registerAnew(world);
       break;
     case 'away':
@@ -411,6 +451,10 @@ const worldOf = (trialHours: number): World => {
   const trialEndsAt = trialHours === 0 ? null : timeOf(now + BigInt(trialHours) * HOUR);
   const world: World = {
     ...{ now, slot: 10n, balance: 10_000_000n, rows: [], accounts: {}, payments: [] },
+    books: {
+      ...{ small: new InvoiceBook(), large: new InvoiceBook() },
+      ...{ long: new InvoiceBook(), hourly: new InvoiceBook() },
+    },
     pulls: new Map(),
     away: 0,
   };
@@ -499,6 +543,7 @@ void t.test(
             collect(world);
           }
           world.balance = 2n ** 60n;
+          world.now += 1n;
           const made = change(world, to, when);
           if (made === undefined) return;
           const runs = shown(made.before, to, when, made.taken);

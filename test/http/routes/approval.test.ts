@@ -6,6 +6,7 @@ import { authorityAddress, tokenAccountAddress } from '../../../src/chain/progra
 import { unsignedTransaction } from '../../../src/chain/transactions/message.ts';
 import { chainApi, type ChainApi, randomAddress, type Signed } from '../../fixtures/http.ts';
 import { call as rpcCall } from '../../fixtures/localnet.ts';
+import { grantCredit } from '../../fixtures/rows.ts';
 import { approve } from '../../fixtures/tokens.ts';
 
 async function delegateOf(api: ChainApi, wallet: string): Promise<string | null> {
@@ -162,8 +163,9 @@ void t.test(
 
     t.equal((await revoke({ closeAuthority: 'yes' })).status, 400);
     const closing = await revoke({ closeAuthority: true });
-    t.equal(closing.body.data.credit, undefined, 'no credit is lost');
-    await api.sql`update subscriptions set credit = 1500000`;
+    t.equal(closing.body.data.credit, undefined, 'no credit is left');
+    const [{ id }] = await api.sql<[{ id: string }]>`select id from subscriptions`;
+    await grantCredit(api.sql, id, 1_500_000n);
     t.equal((await revoke({ closeAuthority: true })).body.data.credit, '1500000', 'it is named');
     await api.submit(keypair, closing.body.data.transaction);
     t.equal(await delegateOf(api, wallet), null);

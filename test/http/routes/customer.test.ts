@@ -1,7 +1,7 @@
 // All of one customer: its sums, and the lists of payments and refunds by wallet and externalId.
 import t from 'tap';
 import { randomAddress, testApi } from '../../fixtures/http.ts';
-import { insertPayment, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+import { grantCredit, insertPayment, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 
 interface Row {
   id: string;
@@ -18,7 +18,6 @@ const subscribe = (fields: Record<string, unknown>) =>
 const alice = await subscribe({
   subscriberWallet: wallet,
   externalId: 'alice',
-  credit: 2_500_000n,
   createdAt: new Date('2026-01-01T00:00:00Z'),
 });
 const alice2 = await subscribe({
@@ -26,7 +25,6 @@ const alice2 = await subscribe({
   externalId: 'alice',
   status: 'cancelled',
   cancelledAt: new Date(),
-  credit: 7n,
 });
 const nameless = await subscribe({ subscriberWallet: wallet });
 const bob = await subscribe({ externalId: 'bob' });
@@ -36,6 +34,9 @@ const elsewhere = await insertSubscription(
   { appId: other.appId, planId: await insertPlan(sql, other) },
   { subscriberWallet: wallet, externalId: 'alice' },
 );
+
+await grantCredit(sql, alice, 2_500_000n);
+await grantCredit(sql, alice2, 7n);
 
 const refund = async (paymentId: string, fields: Record<string, unknown>) => {
   const [row] = await sql<Row[]>`
@@ -71,7 +72,7 @@ void t.test('the sums of a customer equal those of its lists', async (t) => {
     liveSubscriptions: 1,
     amountPaid: '20000000',
     amountRefunded: '1000004',
-    credit: '2500000',
+    credit: '2500007',
     createdAt: '2026-01-01T00:00:00.000Z',
   });
   t.match((await get(`${app}/customer?wallet=${wallet}`)).data, {

@@ -122,16 +122,13 @@ export async function reconcile(
   return { recorded, onChain: ours.length, elsewhere, differences, unregistered };
 }
 
-/**
- * Reports each customer whose credit from changes of plan is not the sum of the spent and the
- * unspent credit.
- */
+/** Reports each customer whose credit does not add up. */
 async function nameCredits(sql: Sql): Promise<Difference[]> {
-  return (await listCreditFaults(sql)).map(({ appId, subscriberWallet, made, spent, unspent }) => ({
+  return (await listCreditFaults(sql)).map(({ customerId, detail }) => ({
     kind: 'credits_differ',
     signature: '',
     subscriptionPda: '',
-    detail: `wallet ${subscriberWallet} in app ${appId}: ${made} credited, ${spent} spent, ${unspent} unspent`,
+    detail: `customer ${customerId}: ${detail}`,
     repaired: false,
   }));
 }
