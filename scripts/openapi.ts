@@ -218,6 +218,7 @@ const tags: [string, string][] = [
   ['plans', 'Amount and period, published on chain by the merchant’s wallet.'],
   ['subscriptions', 'A wallet’s subscriptions to plans. Grant access until accessUntil.'],
   ['checkout', 'Hosted pages in which one customer subscribes.'],
+  ['invoices', 'What is owed for each period, and what became of it.'],
   ['transactions', 'Payments, succeeded and failed.'],
   ['analytics', 'Metrics over time.'],
   ['webhooks', 'The endpoints that events are sent to.'],

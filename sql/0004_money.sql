@@ -92,8 +92,9 @@ create unique index one_invoice_per_cover
   on invoices (subscription_pda, period_start, covers_from)
   where reason = 'period' and (void_reason is null or void_reason in ('forgiven', 'ended'));
 create unique index one_invoice_per_offer on invoices (offer_id) where offer_id is not null;
+-- The invoices that one_invoice_per_cover leaves out: both together list those of a subscription.
 create index invoices_beside_periods on invoices (subscription_pda, period_start)
-  where reason <> 'period';
+  where reason <> 'period' or void_reason in ('replaced', 'offer');
 create index invoices_by_app on invoices (app_id, drawn_up_at, id);
 create index invoices_troubled on invoices (app_id, troubled_at, id) where troubled_at is not null;
 create index invoices_unpaid on invoices (app_id, unpaid_at, id) where unpaid_at is not null;

@@ -890,7 +890,7 @@ comment on column invoices.drawn_up_at is 'chain time';
 comment on column invoices.closed_at is 'chain time at which it was paid, voided or given up';
 comment on column invoices.troubled_at is 'database time of its first failure, or of its closing as void or uncollectible if that was first; a paid renewal has none';
 comment on column invoices.unpaid_at is 'database time of its closing as void or uncollectible';
-CREATE INDEX invoices_beside_periods ON public.invoices USING btree (subscription_pda, period_start) WHERE (reason <> 'period'::text);
+CREATE INDEX invoices_beside_periods ON public.invoices USING btree (subscription_pda, period_start) WHERE ((reason <> 'period'::text) OR (void_reason = ANY (ARRAY['replaced'::text, 'offer'::text])));
 CREATE INDEX invoices_by_app ON public.invoices USING btree (app_id, drawn_up_at, id);
 CREATE INDEX invoices_troubled ON public.invoices USING btree (app_id, troubled_at, id) WHERE (troubled_at IS NOT NULL);
 CREATE INDEX invoices_unpaid ON public.invoices USING btree (app_id, unpaid_at, id) WHERE (unpaid_at IS NOT NULL);

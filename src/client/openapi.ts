@@ -186,6 +186,17 @@ export interface paths {
          */
         post: operations["sendSampleEvent"];
     };
+    "/merchant/apps/{appId}/invoices": {
+        /**
+         * List the invoices of an app
+         * What was owed for each period, whether it was paid or not; newest first by drawnUpAt.
+         */
+        get: operations["listInvoices"];
+    };
+    "/merchant/apps/{appId}/invoices/{invoiceId}": {
+        /** Read an invoice */
+        get: operations["getInvoice"];
+    };
     "/merchant/apps/{appId}/logo": {
         get?: never;
         /**
@@ -1349,6 +1360,97 @@ export interface components {
             /** A subscriber’s JWT. Given once, to the first request with the signed transaction. */
             token: string | null;
         };
+        Invoice: {
+            /** Sum of the adjustment lines. */
+            adjustmentAmount: string;
+            /** The part of total that is collected from the wallet. */
+            amountDue: string;
+            appId: string;
+            /** When it was closed; null while it is open. */
+            closedAt: string | null;
+            /** Start of the time that it pays for; null if it pays for none. */
+            coversFrom: string | null;
+            /** End of the time that it pays for. */
+            coversTo: string | null;
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            /** The part of total that credit pays. */
+            creditApplied: string;
+            /** The customer: GET .../customers/{customerId}. */
+            customerId: string;
+            /** Sum of the discount lines; at most 0. */
+            discountAmount: string;
+            /** When it was drawn up, by the clock of the chain. */
+            drawnUpAt: string;
+            /** From this time on it is collected. */
+            dueAt: string;
+            /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
+            externalId: string | null;
+            /** Number of failed tries to collect it. */
+            failedTries: number;
+            id: string;
+            /** Always 0: nothing of this kind is billed yet. */
+            itemsAmount: string;
+            /** They add up to total, and never change. */
+            lines: components["schemas"]["InvoiceLine"][];
+            /** The next try after a failed one; null without one. */
+            nextTryAt: string | null;
+            /** End of that period. */
+            periodEnd: string | null;
+            /** Start of the period on chain in which it is collected. */
+            periodStart: string | null;
+            /** Sum of the plan lines. */
+            planAmount: string;
+            planId: string;
+            reason: components["schemas"]["InvoiceReason"];
+            state: components["schemas"]["InvoiceState"];
+            /** A Solana address in Base58. */
+            subscriberWallet: string;
+            subscriptionId: string;
+            /** Always 0: nothing of this kind is billed yet. */
+            taxAmount: string;
+            /** Sum of all lines: creditApplied + amountDue. */
+            total: string;
+            /** Always 0: nothing of this kind is billed yet. */
+            usageAmount: string;
+            voidReason: components["schemas"]["VoidReason"] | null;
+        };
+        InvoiceLine: {
+            /** USDC base units (6 decimals) as a string; negative for a reduction. */
+            amount: string;
+            /**
+             * The kind of the line.
+             *
+             *     - `plan`: The amount of the plan, or the part of it for the time that is charged.
+             *     - `discount`: What a discount takes off.
+             *     - `adjustment`: What is not charged, or was collected beyond the price: source says why.
+             */
+            kind: "plan" | "discount" | "adjustment";
+            /**
+             * Why an adjustment was made.
+             *
+             *     - `minimum`: A part of a period below the minimum amount of a plan is not collected.
+             *     - `room`: The program on chain allows no more in this period.
+             *     - `pull`: A payment that was found on chain moved another amount.
+             */
+            source?: "minimum" | "room" | "pull";
+        };
+        /**
+         * What it is for.
+         *
+         *     - `period`: It is for a period.
+         *     - `foreign`: Another puller of the plan collected in a paid period. It pays for no time.
+         */
+        InvoiceReason: "period" | "foreign";
+        /**
+         * What became of it.
+         *
+         *     - `open`: It is due, and is collected from its dueAt on.
+         *     - `paid`: A payment or credit paid it, or there was nothing to pay.
+         *     - `void`: It is not collected: voidReason says why.
+         *     - `uncollectible`: It failed until its period or its retries were over. It is never charged later.
+         */
+        InvoiceState: "open" | "paid" | "void" | "uncollectible";
         /**
          * Why the last attempt got no answer; null with an answer.
          *
@@ -2733,6 +2835,14 @@ export interface components {
             /** Address of the account on chain, in Base58. */
             subscriptionPda: string;
         };
+        /**
+         * Why it is not collected; null unless void.
+         *
+         *     - `forgiven`: The merchant forgave it. Its time counts as covered.
+         *     - `replaced`: Another invoice took its place, for example after a change of the discount.
+         *     - `ended`: The subscription ended, was paused, or changed its plan before it was paid.
+         */
+        VoidReason: "forgiven" | "replaced" | "ended";
         WebhookEndpoint: {
             appId: string;
             /** ISO 8601, UTC. */
@@ -3641,6 +3751,65 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["SampleEvent"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listInvoices: {
+        parameters: {
+            query?: {
+                /** Start of the next page: X-Next-Cursor of the previous page. */
+                cursor?: string;
+                /** Invoices of the subscriptions that have this externalId now. */
+                externalId?: string;
+                /** Rows per page. */
+                limit?: number;
+                /** Invoices of the subscriptions to this plan. */
+                planId?: string;
+                /** Only with this reason. Several are separated by commas. */
+                reason?: ("period" | "foreign")[];
+                /** Drawn up at this time or later. */
+                since?: string;
+                /** Only in this state. Several are separated by commas. */
+                state?: ("open" | "paid" | "void" | "uncollectible")[];
+                /** Invoices of this wallet. */
+                subscriberWallet?: string;
+                /** Invoices of this subscription. */
+                subscriptionId?: string;
+                /** Drawn up before this time. */
+                until?: string;
+            };
+            path: {
+                appId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Invoice"][];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    getInvoice: {
+        parameters: {
+            path: {
+                appId: string;
+                invoiceId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Invoice"];
                         success: true;
                     };
                 };

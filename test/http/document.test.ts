@@ -268,7 +268,7 @@ void t.test(
       ({ path, operation }) =>
         !path.endsWith('/webhooks') && operation.parameters?.some(({ name }) => name === 'cursor'),
     );
-    t.equal(lists.length, 17);
+    t.equal(lists.length, 18);
     const cursors: string[] = [];
     for (const { path, name } of lists) {
       const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;

@@ -19,6 +19,7 @@ import {
   queueDeliveriesAgain,
   queueUnsent,
 } from '../../src/db/delivering/replays.ts';
+import { anyInvoice, listInvoices } from '../../src/db/money/invoice-lists.ts';
 import { anyTransaction, listTransactions } from '../../src/db/money/payments.ts';
 import { listRefundsOfApp } from '../../src/db/money/refunds.ts';
 import { connect, type Sql } from '../../src/db/postgres/connect.ts';
@@ -202,6 +203,7 @@ void t.test(
       )[0]!.id;
     const event = await idIn('events');
     const payment = await idIn('payments');
+    const invoice = await idIn('invoices');
     const [delivery] = await sql<
       { id: string }[]
     >`select id from all_deliveries where event_id = ${event}`;
@@ -246,6 +248,7 @@ void t.test(
     const table = {
       subscriptions: await rowsOf('subscriptions', 'created_at'),
       payments: await rowsOf('payments', 'occurred_at'),
+      invoices: await rowsOf('invoices', 'drawn_up_at'),
       events: await rowsOf('events', 'created_at'),
       deliveries: await rowsOf('all_deliveries', 'created_at'),
     };
@@ -297,6 +300,24 @@ void t.test(
       // is named.
       most: filters.status === null && filters.planId === null ? 2 + 3 * limit : undefined,
       expected: () => within(table.payments, { appId, ...filters }, time, page),
+    }));
+    const invoices = combinations({
+      state: [null, 'open', 'paid', 'void'],
+      subscriptionId: [null, subscription, plain, other.subscriptionId, absent],
+      time: times,
+      page: pages(invoice),
+    }).map(({ time, page, state, ...filters }): List => ({
+      name: named('invoices', { state, ...filters, ...time }, page),
+      ask: (handle) =>
+        listInvoices(
+          handle,
+          appId,
+          { ...anyInvoice, ...filters, ...time, state: state === null ? null : [state] },
+          page,
+        ),
+      // Each row's subscription is read; the cursor's row, and the subscription that is named.
+      most: state === null ? 2 + 2 * limit : undefined,
+      expected: () => within(table.invoices, { appId, state, ...filters }, time, page),
     }));
     const deliveries = combinations({
       // The filters that an index serves.
@@ -373,6 +394,11 @@ void t.test(
           {
             name: named('transactions of a customer', whose, page),
             ask: (handle) => listTransactions(handle, appId, { ...anyTransaction, ...whose }, page),
+            most: 6 * limit,
+          },
+          {
+            name: named('invoices of a customer', whose, page),
+            ask: (handle) => listInvoices(handle, appId, { ...anyInvoice, ...whose }, page),
             most: 6 * limit,
           },
           {
@@ -454,6 +480,7 @@ void t.test(
     for (const [name, lists] of Object.entries({
       subscriptions,
       transactions,
+      invoices,
       deliveries,
       events,
       others: plainLists,

@@ -23,6 +23,7 @@ import { eventFeedRoutes } from './event-feed.ts';
 import { eventRoutes } from './events.ts';
 import { createExports, exportRoutes } from './export.ts';
 import { healthRoutes } from './health.ts';
+import { invoiceRoutes } from './invoices.ts';
 import { pauseRoutes } from './pause.ts';
 import { planRoutes } from './plans.ts';
 import { profileRoutes } from './profile.ts';
@@ -73,6 +74,7 @@ export function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): 
     planRoutes(api, deps, pages);
     subscriptionRoutes(api, deps, pages);
     unregisteredRoutes(api, deps, pages);
+    invoiceRoutes(api, deps, pages);
     pauseRoutes(api, deps);
     refundRoutes(api, deps, pages);
     accessRoutes(api, deps);

@@ -1,0 +1,106 @@
+import { type Static, Type } from '@sinclair/typebox';
+import type { FastifyRequest } from 'fastify';
+import {
+  findInvoice,
+  type InvoiceFilters,
+  type InvoiceRow,
+  listInvoices,
+} from '../../db/money/invoice-lists.ts';
+import { absent, type Api, type ApiDeps, idOf, ownApp } from '../door/context.ts';
+import { pageQuery, type Pages } from '../door/pages.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import {
+  ExternalId,
+  Id,
+  PathId,
+  several,
+  TimeInput,
+  timeOrNull,
+  Wallet,
+} from '../shapes/fields.ts';
+import { Invoice } from '../shapes/invoice-schemas.ts';
+
+const tags = ['invoices'];
+const params = Type.Object({ appId: PathId, invoiceId: PathId });
+
+const querystring = Type.Object(
+  {
+    ...pageQuery,
+    state: several(['open', 'paid', 'void', 'uncollectible'], 'Only in this state.'),
+    reason: several(['period', 'foreign'], 'Only with this reason.'),
+    planId: Type.Optional({ ...Id, description: 'Invoices of the subscriptions to this plan.' }),
+    subscriptionId: Type.Optional({ ...Id, description: 'Invoices of this subscription.' }),
+    subscriberWallet: Type.Optional({ ...Wallet, description: 'Invoices of this wallet.' }),
+    externalId: Type.Optional({
+      ...ExternalId,
+      description: 'Invoices of the subscriptions that have this externalId now.',
+    }),
+    since: Type.Optional({ ...TimeInput, description: 'Drawn up at this time or later.' }),
+    until: Type.Optional({ ...TimeInput, description: 'Drawn up before this time.' }),
+  },
+  { additionalProperties: false },
+);
+const filtersOf = (query: Static<typeof querystring>): InvoiceFilters => ({
+  state: query.state ?? null,
+  reason: query.reason ?? null,
+  planId: query.planId ?? null,
+  subscriptionId: query.subscriptionId ?? null,
+  subscriberWallet: query.subscriberWallet ?? null,
+  externalId: query.externalId ?? null,
+  since: timeOrNull(query.since),
+  until: timeOrNull(query.until),
+});
+
+/**
+ * Returns the invoice whose id is in the request's path. Throws NOT_FOUND when the invoice does not
+ * exist, FORBIDDEN when the invoice's app belongs to another merchant.
+ */
+async function ownInvoice(
+  deps: ApiDeps,
+  request: FastifyRequest<{ Params: { appId: string; invoiceId: string } }>,
+): Promise<InvoiceRow> {
+  const { id: appId } = await ownApp(deps, request, request.params.appId);
+  const found = await findInvoice(deps.sql, idOf(request.params.invoiceId, 'invoice'));
+  if (found?.appId !== appId) throw absent('invoice');
+  return found;
+}
+
+export function invoiceRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
+  const { sql } = deps;
+  api.get(
+    '/apps/:appId/invoices',
+    {
+      schema: {
+        summary: 'List the invoices of an app',
+        description:
+          'What was owed for each period, whether it was paid or not; newest first by drawnUpAt.',
+        tags,
+        params: Type.Object({ appId: PathId }),
+        querystring,
+        response: { 200: success(Type.Array(Invoice)), ...failures(400, 401, 403, 404) },
+      },
+    },
+    async (request, reply) => {
+      const page = pages.read(request);
+      const { id } = await ownApp(deps, request, request.params.appId);
+      return pages.send(
+        request,
+        reply,
+        await listInvoices(sql, id, filtersOf(request.query), page),
+      );
+    },
+  );
+
+  api.get(
+    '/apps/:appId/invoices/:invoiceId',
+    {
+      schema: {
+        summary: 'Read an invoice',
+        tags,
+        params,
+        response: { 200: success(Invoice), ...failures(401, 403, 404) },
+      },
+    },
+    async (request) => ok(await ownInvoice(deps, request)),
+  );
+}
