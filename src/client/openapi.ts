@@ -1793,6 +1793,8 @@ export interface components {
             /** True for a payment beyond the one that paid its period: it pays for no other period and has no event. Refund it if it was not wanted. */
             further: boolean;
             id: string;
+            /** The invoice that it paid, or failed to pay; null for a payment that was found and pays none. */
+            invoiceId: string | null;
             /** ISO 8601, UTC. */
             occurredAt: string;
             /** ISO 8601, UTC. */
@@ -1802,6 +1804,7 @@ export interface components {
             planId: string;
             /** USDC base units (6 decimals) as a string. */
             platformFee: string;
+            reason: components["schemas"]["InvoiceReason"] | null;
             /** The page of the receipt, for the subscriber. Whoever has the URL can read it. Null for a failed payment. */
             receiptUrl: string | null;
             /** failed: no USDC was transferred. */
@@ -2788,6 +2791,8 @@ export interface components {
             /** True for a payment beyond the one that paid its period: it pays for no other period and has no event. Refund it if it was not wanted. */
             further: boolean;
             id: string;
+            /** The invoice that it paid, or failed to pay; null for a payment that was found and pays none. */
+            invoiceId: string | null;
             /** ISO 8601, UTC. */
             occurredAt: string;
             /** ISO 8601, UTC. */
@@ -2797,6 +2802,7 @@ export interface components {
             planId: string;
             /** USDC base units (6 decimals) as a string. */
             platformFee: string;
+            reason: components["schemas"]["InvoiceReason"] | null;
             /** The page of the receipt, for the subscriber. Whoever has the URL can read it. Null for a failed payment. */
             receiptUrl: string | null;
             /** failed: no USDC was transferred. */

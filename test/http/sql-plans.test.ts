@@ -296,9 +296,9 @@ void t.test(
           { ...anyTransaction, ...filters, ...time, ...statusOf(filters) },
           page,
         ),
-      // Each row's plan and subscription are read; the cursor's row, and the subscription that
-      // is named.
-      most: filters.status === null && filters.planId === null ? 2 + 3 * limit : undefined,
+      // Each row's plan, subscription and invoice are read; the cursor's row, and the subscription
+      // that is named.
+      most: filters.status === null && filters.planId === null ? 2 + 4 * limit : undefined,
       expected: () => within(table.payments, { appId, ...filters }, time, page),
     }));
     const invoices = combinations({

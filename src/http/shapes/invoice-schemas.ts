@@ -18,7 +18,8 @@ const InvoiceLine = Type.Object(
   { title: 'InvoiceLine' },
 );
 
-const reason = meaning(invoiceReasons, 'What it is for.', 'InvoiceReason');
+/** The reason of an invoice. */
+export const InvoiceReason = meaning(invoiceReasons, 'What it is for.', 'InvoiceReason');
 const notBilledYet = 'Always 0: nothing of this kind is billed yet.';
 
 /** What an invoice is for and what it costs. */
@@ -29,7 +30,7 @@ const drawnUp = {
   customerId: { ...Id, description: 'The customer: GET .../customers/{customerId}.' },
   subscriberWallet: Wallet,
   externalId: nullable(ExternalId),
-  reason,
+  reason: InvoiceReason,
   periodStart: nullable({
     ...Time,
     description: 'Start of the period on chain in which it is collected.',
