@@ -197,6 +197,14 @@ export interface paths {
         /** Read an invoice */
         get: operations["getInvoice"];
     };
+    "/merchant/apps/{appId}/invoices/{invoiceId}/void": {
+        get?: never;
+        /**
+         * Forgive an open invoice
+         * Nothing is collected for its time any more, and that time counts as paid: a past-due subscription becomes active, and its next payment is due at the end of that time. CONFLICT while a payment of it is being collected, and for an invoice that is closed otherwise.
+         */
+        post: operations["voidInvoice"];
+    };
     "/merchant/apps/{appId}/logo": {
         get?: never;
         /**
@@ -1120,6 +1128,41 @@ export interface components {
             /** A sample event that the merchant triggered in development. */
             test?: boolean;
         };
+        CreditChangedEvent: {
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            /** What it is about, and the fields of the event type. */
+            data: {
+                /** The change, USDC base units; negative: less. */
+                amount: string;
+                appId: string;
+                /** The credit after the change, USDC base units. */
+                balance: string;
+                /** The customer: GET .../customers/{customerId}. */
+                customerId: string;
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
+                externalId: string | null;
+                /** A Solana address in Base58. */
+                merchantWallet: string;
+                /**
+                 * Why it changed.
+                 *
+                 *     - `granted`: The merchant granted it.
+                 *     - `taken_back`: The merchant took it back.
+                 *     - `change_of_plan`: The unused part of what was paid to a replaced subscription.
+                 *     - `unmatched_pull`: A payment that was found pays no invoice.
+                 */
+                reason: "granted" | "taken_back" | "change_of_plan" | "unmatched_pull";
+                /** A sample event that the merchant triggered in development. */
+                test?: boolean;
+                /** A Solana address in Base58. */
+                wallet: string | null;
+            };
+            /** The same on every attempt and replay; use it for deduplication. */
+            id: string;
+            /** The event type. */
+            type: "credit_changed";
+        };
         Customer: {
             /** Total amountGross of the succeeded payments, USDC base units. */
             amountPaid: string;
@@ -1191,7 +1234,7 @@ export interface components {
             createdAt: string;
             eventId: string;
             /** The event’s type. */
-            eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
+            eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed";
             /** ISO 8601, UTC. */
             finishedAt: string | null;
             id: string;
@@ -1290,10 +1333,10 @@ export interface components {
             /** null for an event of a plan or an endpoint. */
             subscriptionId: string | null;
             /** The event type. endpoint_disabled is only listed, and sent to no endpoint. */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled";
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed" | "endpoint_disabled";
         };
         /** Opt-in event types, in addition to those that every endpoint gets. */
-        ExtraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+        ExtraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed")[];
         Failure: {
             /** Always null. */
             data: null;
@@ -1341,7 +1384,7 @@ export interface components {
             /** Whether it is a sample event that the merchant triggered. */
             sample: boolean;
             /** The event type. */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed" | "ping";
         };
         HandedOver: {
             /** Whether the service has cancelled the subscription on its side because it does not pay for the cancellation. Nothing more is collected, and you need not sign again. */
@@ -1451,6 +1494,108 @@ export interface components {
          *     - `uncollectible`: It failed until its period or its retries were over. It is never charged later.
          */
         InvoiceState: "open" | "paid" | "void" | "uncollectible";
+        InvoiceUncollectibleEvent: {
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            /** The subscription after the event, and the fields of the event type. */
+            data: {
+                /** Grant access until this time. */
+                accessUntil: string | null;
+                /** The part of total that is not collected any more. */
+                amountDue: string;
+                appId: string;
+                /** Start of the time that it is for. */
+                coversFrom: string | null;
+                /** End of the time that it is for. */
+                coversTo: string | null;
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
+                externalId: string | null;
+                /** The invoice: GET .../invoices/{invoiceId}. */
+                invoiceId: string;
+                /** A Solana address in Base58. */
+                merchantWallet: string;
+                metadata: components["schemas"]["Metadata"];
+                ownIdsFrom: components["schemas"]["OwnIdsFrom"] | null;
+                /** End of the paid period. */
+                paidThrough: string | null;
+                planId: string;
+                /** The plan’s name. */
+                planName: string;
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
+                sequence: number;
+                /** Status of the subscription after the event. */
+                status: "active" | "past_due" | "cancelled" | "expired";
+                /** A Solana address in Base58. */
+                subscriberWallet: string;
+                subscriptionId: string;
+                /** Address of the account on chain, in Base58. */
+                subscriptionPda: string;
+                /** A sample event that the merchant triggered in development. */
+                test?: boolean;
+                /** Sum of its lines, USDC base units. */
+                total: string;
+            };
+            /** The same on every attempt and replay; use it for deduplication. */
+            id: string;
+            /** The event type. */
+            type: "invoice_uncollectible";
+        };
+        InvoiceVoidedEvent: {
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            /** The subscription after the event, and the fields of the event type. */
+            data: {
+                /** Grant access until this time. */
+                accessUntil: string | null;
+                /** The part of total that is not collected any more. */
+                amountDue: string;
+                appId: string;
+                /** Start of the time that it is for. */
+                coversFrom: string | null;
+                /** End of the time that it is for. */
+                coversTo: string | null;
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
+                externalId: string | null;
+                /** The invoice: GET .../invoices/{invoiceId}. */
+                invoiceId: string;
+                /** A Solana address in Base58. */
+                merchantWallet: string;
+                metadata: components["schemas"]["Metadata"];
+                /** Due time of the next payment; null if none will be due. */
+                nextPaymentDue: string | null;
+                ownIdsFrom: components["schemas"]["OwnIdsFrom"] | null;
+                /** End of the paid period. */
+                paidThrough: string | null;
+                planId: string;
+                /** The plan’s name. */
+                planName: string;
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
+                sequence: number;
+                /** Status of the subscription after the event. */
+                status: "active" | "past_due" | "cancelled" | "expired";
+                /** A Solana address in Base58. */
+                subscriberWallet: string;
+                subscriptionId: string;
+                /** Address of the account on chain, in Base58. */
+                subscriptionPda: string;
+                /** A sample event that the merchant triggered in development. */
+                test?: boolean;
+                /** Sum of its lines, USDC base units. */
+                total: string;
+                /**
+                 * Why it is not collected.
+                 *
+                 *     - `forgiven`: The merchant forgave it. Its time counts as covered.
+                 *     - `replaced`: Another invoice took its place, for example after a change of the discount.
+                 *     - `ended`: The subscription ended, was paused, or changed its plan before it was paid.
+                 */
+                voidReason: "forgiven" | "replaced" | "ended";
+            };
+            /** The same on every attempt and replay; use it for deduplication. */
+            id: string;
+            /** The event type. */
+            type: "invoice_voided";
+        };
         /**
          * Why the last attempt got no answer; null with an answer.
          *
@@ -2008,7 +2153,7 @@ export interface components {
         PlanBlockedEvent: {
             /** ISO 8601, UTC. */
             createdAt: string;
-            /** The plan, and the fields of the event type. */
+            /** What it is about, and the fields of the event type. */
             data: {
                 appId: string;
                 /**
@@ -2368,7 +2513,7 @@ export interface components {
             /** HTTP status of the response; null without a response. */
             status: number | null;
             /** The event type. */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed" | "ping";
             /** URL of the endpoint that it was sent to; null if the app has none. */
             webhookId: string | null;
         };
@@ -2403,7 +2548,7 @@ export interface components {
             what: string;
         };
         /** One of the events; "type" is the discriminator. */
-        SentEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["PingEvent"];
+        SentEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["InvoiceVoidedEvent"] | components["schemas"]["InvoiceUncollectibleEvent"] | components["schemas"]["CreditChangedEvent"] | components["schemas"]["PingEvent"];
         SentTransaction: {
             /** The offer that the transaction came from; without it exactly one open offer of the wallet must fit. */
             offerId?: string;
@@ -2878,7 +3023,7 @@ export interface components {
             url: string;
         };
         /** One of the events; "type" is the discriminator. */
-        WebhookEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["EndpointDisabledEvent"];
+        WebhookEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["InvoiceVoidedEvent"] | components["schemas"]["InvoiceUncollectibleEvent"] | components["schemas"]["CreditChangedEvent"] | components["schemas"]["EndpointDisabledEvent"];
         /** Your own headers of each request, up to 10, such as an authorization for a gateway. They replace all earlier ones; null removes them. Headers of the service and of the connection are refused. */
         WebhookHeaders: {
             [key: string]: string;
@@ -2892,7 +3037,7 @@ export interface components {
             createdAt: string;
             eventId: string;
             /** The event’s type. */
-            eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
+            eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed";
             /** ISO 8601, UTC. */
             finishedAt: string | null;
             id: string;
@@ -2919,7 +3064,7 @@ export interface components {
             /** null for an event of a plan or an endpoint. */
             subscriptionId: string | null;
             /** The event type. endpoint_disabled is only listed, and sent to no endpoint. */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled";
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed" | "endpoint_disabled";
         };
     };
     responses: never;
@@ -3564,7 +3709,7 @@ export interface operations {
                 /** Only with this status. Several are separated by commas. */
                 status?: ("pending" | "delivered" | "failed" | "cancelled")[];
                 /** Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed")[];
                 /** Created before this time. */
                 until?: string;
             };
@@ -3642,7 +3787,7 @@ export interface operations {
                 /** Events of this subscription. */
                 subscriptionId?: string;
                 /** Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed" | "endpoint_disabled")[];
                 /** Created before this time. */
                 until?: string;
             };
@@ -3748,7 +3893,7 @@ export interface operations {
                         [key: string]: unknown;
                     };
                     /** The event type of the sample. */
-                    type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
+                    type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed" | "ping";
                 };
             };
         };
@@ -3811,6 +3956,33 @@ export interface operations {
             };
         };
         requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Invoice"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    voidInvoice: {
+        parameters: {
+            header?: {
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
+                "idempotency-key"?: string;
+            };
+            path: {
+                appId: string;
+                invoiceId: string;
+            };
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never> | null;
+            };
+        };
         responses: {
             200: {
                 content: {
@@ -4099,7 +4271,7 @@ export interface operations {
                     /** Status of the newest delivery. unsent: events that were never queued. retrying: pending after a failed attempt, with the next one not due yet; no delivery is added, the next attempt is made now. */
                     status?: "pending" | "delivered" | "failed" | "cancelled" | "unsent" | "retrying";
                     /** Events of this type. */
-                    type?: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
+                    type?: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed";
                     /** Queued before this time. */
                     until?: string;
                 } | null;
@@ -4780,7 +4952,7 @@ export interface operations {
                 /** Only with this status. Several are separated by commas. */
                 status?: ("pending" | "delivered" | "failed" | "cancelled")[];
                 /** Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed")[];
                 /** Created before this time. */
                 until?: string;
             };
@@ -4939,7 +5111,7 @@ export interface operations {
                 /** Events of this subscription. */
                 subscriptionId?: string;
                 /** Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed" | "endpoint_disabled")[];
                 /** Created before this time. */
                 until?: string;
             };
@@ -5694,6 +5866,7 @@ export const idempotentPosts: ReadonlySet<string> = new Set([
   '/merchant/apps/{appId}/checkout-sessions',
   '/merchant/apps/{appId}/deliveries/{deliveryId}/replay',
   '/merchant/apps/{appId}/events/{eventId}/replay',
+  '/merchant/apps/{appId}/invoices/{invoiceId}/void',
   '/merchant/apps/{appId}/plans',
   '/merchant/apps/{appId}/replays',
   '/merchant/apps/{appId}/subscriptions/{subscriptionId}/cancel',

@@ -96,6 +96,14 @@ export const adjustmentSources = {
   pull: 'A payment that was found on chain moved another amount.',
 } as const;
 
+/** `reason` of a change of a customer's credit. */
+export const creditReasons = {
+  granted: 'The merchant granted it.',
+  taken_back: 'The merchant took it back.',
+  change_of_plan: 'The unused part of what was paid to a replaced subscription.',
+  unmatched_pull: 'A payment that was found pays no invoice.',
+} as const;
+
 /** `cancelRequestedBy` of a subscription. */
 export const cancelRequesters = {
   subscriber: 'The wallet cancelled.',

@@ -74,6 +74,7 @@ const promised = `
   GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/change,
   GET /merchant/apps/{appId}/customer, GET /merchant/apps/{appId}/refunds,
   GET /merchant/apps/{appId}/invoices, GET /merchant/apps/{appId}/invoices/{invoiceId},
+  POST /merchant/apps/{appId}/invoices/{invoiceId}/void,
   GET /merchant/apps/{appId}/attention, GET /merchant/apps/{appId}/search, GET /merchant/publishing-cost, GET /healthz, GET /readyz`
   .split(',')
   .map((line) => line.trim());
@@ -96,7 +97,7 @@ void t.test('operation ids are a verb and a noun, and unique', async (t) => {
   for (const id of ids)
     t.match(
       id,
-      /^(list|get|create|update|delete|revoke|register|verify|cancel|replay|rotate|send|test|export|follow|pause|unpause|set|remove|refund)[A-Z][A-Za-z]+$/,
+      /^(list|get|create|update|delete|revoke|register|verify|cancel|replay|rotate|send|test|export|follow|pause|unpause|set|remove|refund|void)[A-Z][A-Za-z]+$/,
     );
   for (const id of ['listSubscriptions', 'replayDelivery', 'cancelSubscription', 'createWebhook'])
     t.ok(ids.includes(id), id);

@@ -3,6 +3,7 @@ import type { Invoice, Line } from '../invoices/invoices.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { among, type Fragment, type Page, type Span } from '../postgres/lists.ts';
 import { subscriptionsOf, type Whose } from '../subscriptions/customers.ts';
+import type { SubscriptionStatus } from '../subscriptions/subscriptions.ts';
 
 /** An invoice of a subscription. The invoices of offers that have not landed are left out. */
 export interface InvoiceRow extends Omit<Invoice, 'id' | 'subscriptionId' | 'lines'> {
@@ -12,6 +13,8 @@ export interface InvoiceRow extends Omit<Invoice, 'id' | 'subscriptionId' | 'lin
   subscriptionId: string;
   customerId: string;
   subscriberWallet: string;
+  /** The subscription's status. */
+  status: SubscriptionStatus;
   /** The subscription's current external id. */
   externalId: string | null;
   /** The amounts are text. */
@@ -129,7 +132,7 @@ const readColumns = (sql: Queryable) => sql`
 
 /** The columns of an InvoiceRow, from `invoices i` and its `subscriptions s`. */
 const columns = (sql: Queryable) => sql`
-  i.id, i.app_id, s.plan_id, i.subscription_id, i.customer_id, s.subscriber_wallet, s.external_id,
+  i.id, i.app_id, s.plan_id, i.subscription_id, i.customer_id, s.subscriber_wallet, s.status, s.external_id,
   i.reason, i.period_start, i.period_end, i.covers_from, i.covers_to, i.lines, i.plan_amount,
   i.usage_amount, i.items_amount, i.discount_amount, i.adjustment_amount, i.tax_amount, i.total,
   i.credit_applied, i.amount_due, i.state, i.void_reason, i.due_at, i.failed_tries, i.next_try_at,

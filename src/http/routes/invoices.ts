@@ -6,12 +6,15 @@ import {
   type InvoiceRow,
   listInvoices,
 } from '../../db/money/invoice-lists.ts';
+import { forgive } from '../../domain/change/forgiving.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../door/context.ts';
+import { idempotencyHeaders, respondOnce } from '../door/idempotency.ts';
 import { pageQuery, type Pages } from '../door/pages.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
 import {
   ExternalId,
   Id,
+  NoBody,
   PathId,
   several,
   TimeInput,
@@ -66,6 +69,42 @@ async function ownInvoice(
 }
 
 export function invoiceRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
+  readRoutes(api, deps, pages);
+  voidRoute(api, deps);
+}
+
+function voidRoute(api: Api, deps: ApiDeps): void {
+  const { wakeDispatchers, wakeKeepers } = deps;
+  api.post(
+    '/apps/:appId/invoices/:invoiceId/void',
+    {
+      schema: {
+        summary: 'Forgive an open invoice',
+        description:
+          'Nothing is collected for its time any more, and that time counts as paid: a past-due subscription becomes active, and its next payment is due at the end of that time. CONFLICT while a payment of it is being collected, and for an invoice that is closed otherwise.',
+        tags,
+        params,
+        headers: idempotencyHeaders,
+        body: NoBody,
+        response: { 200: success(Invoice), ...failures(400, 401, 403, 404, 409) },
+      },
+    },
+    async (request, reply) => {
+      const invoice = await ownInvoice(deps, request);
+      await respondOnce(deps, request, reply, 200, () =>
+        Promise.resolve(async (tx) => {
+          await forgive(tx, invoice);
+          return (await findInvoice(tx, invoice.id)) ?? invoice;
+        }),
+      );
+      wakeDispatchers(invoice.appId);
+      wakeKeepers();
+      return reply;
+    },
+  );
+}
+
+function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql } = deps;
   api.get(
     '/apps/:appId/invoices',
