@@ -23,6 +23,7 @@ const named: Record<string, string> = {
   'GET /merchant/apps/{appId}/events/next': 'followEvents',
   'POST /merchant/apps/{appId}/events/sample': 'sendSampleEvent',
   'GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline': 'getSubscriptionTimeline',
+  'GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/upcoming': 'getUpcomingInvoice',
   'GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/change': 'getSubscriptionChange',
   'POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/reinstate': 'createReinstatement',
   'POST /merchant/apps/{appId}/plans/{planId}/transaction': 'createPlanTransaction',

@@ -355,6 +355,13 @@ export interface paths {
          */
         post: operations["unpauseSubscription"];
     };
+    "/merchant/apps/{appId}/subscriptions/{subscriptionId}/upcoming": {
+        /**
+         * Preview the next invoice of a subscription
+         * The open invoice, or what would be drawn up for the next payment; nothing is stored. data is null where no payment will be due: after a cancellation, in a pause, after the end.
+         */
+        get: operations["getUpcomingInvoice"];
+    };
     "/merchant/apps/{appId}/transactions": {
         /**
          * List the transactions of an app
@@ -2986,6 +2993,58 @@ export interface components {
             /** Address of the account on chain, in Base58. */
             subscriptionPda: string;
         };
+        UpcomingInvoice: {
+            /** Sum of the adjustment lines. */
+            adjustmentAmount: string;
+            /** The part of total that is collected from the wallet. */
+            amountDue: string;
+            appId: string;
+            /** It is what would be drawn up by the terms of this time. A later change of the discount or the credit changes it. */
+            asOf: string;
+            /** Start of the time that it pays for; null if it pays for none. */
+            coversFrom: string | null;
+            /** End of the time that it pays for. */
+            coversTo: string | null;
+            /** The part of total that credit pays. */
+            creditApplied: string;
+            /** The customer: GET .../customers/{customerId}. */
+            customerId: string;
+            /** Sum of the discount lines; at most 0. */
+            discountAmount: string;
+            /** Null: it is not drawn up yet. */
+            drawnUpAt: string | null;
+            /** From this time on it is collected. */
+            dueAt: string;
+            /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
+            externalId: string | null;
+            /** Number of failed tries to collect it. */
+            failedTries: number;
+            /** The open invoice; null: it is not drawn up yet. */
+            id: string | null;
+            /** Always 0: nothing of this kind is billed yet. */
+            itemsAmount: string;
+            /** They add up to total, and never change. */
+            lines: components["schemas"]["InvoiceLine"][];
+            /** The next try after a failed one; null without one. */
+            nextTryAt: string | null;
+            /** End of that period. */
+            periodEnd: string | null;
+            /** Start of the period on chain in which it is collected. */
+            periodStart: string | null;
+            /** Sum of the plan lines. */
+            planAmount: string;
+            planId: string;
+            reason: components["schemas"]["InvoiceReason"];
+            /** A Solana address in Base58. */
+            subscriberWallet: string;
+            subscriptionId: string;
+            /** Always 0: nothing of this kind is billed yet. */
+            taxAmount: string;
+            /** Sum of all lines: creditApplied + amountDue. */
+            total: string;
+            /** Always 0: nothing of this kind is billed yet. */
+            usageAmount: string;
+        };
         /**
          * Why it is not collected; null unless void.
          *
@@ -4642,6 +4701,25 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Subscription"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    getUpcomingInvoice: {
+        parameters: {
+            path: {
+                appId: string;
+                subscriptionId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["UpcomingInvoice"] | null;
                         success: true;
                     };
                 };

@@ -74,6 +74,7 @@ const promised = `
   GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/change,
   GET /merchant/apps/{appId}/customer, GET /merchant/apps/{appId}/refunds,
   GET /merchant/apps/{appId}/invoices, GET /merchant/apps/{appId}/invoices/{invoiceId},
+  GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/upcoming,
   POST /merchant/apps/{appId}/invoices/{invoiceId}/void,
   GET /merchant/apps/{appId}/attention, GET /merchant/apps/{appId}/search, GET /merchant/publishing-cost, GET /healthz, GET /readyz`
   .split(',')

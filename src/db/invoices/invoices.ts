@@ -61,8 +61,8 @@ const sumTypes = {
   ...{ total: 'int8', creditApplied: 'int8', amountDue: 'int8' },
 } as const;
 
-/** The columns of an invoice's lines and sums. */
-function sumColumns({ lines, total, creditApplied, amountDue }: InvoiceSums) {
+/** The columns of an invoice's lines and sums. The amounts of the lines are text. */
+export function sumColumns({ lines, total, creditApplied, amountDue }: InvoiceSums) {
   const sumOf = (kind: Line['kind']) =>
     lines.reduce((sum, line) => (line.kind === kind ? sum + line.amount : sum), 0n);
   return {

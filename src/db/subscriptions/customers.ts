@@ -115,6 +115,16 @@ export function subscriptionsOf(
       ${wallet === null ? sql`` : sql`and subscriber_wallet is not distinct from ${wallet}`}`;
 }
 
+/** Finds the id of the customer of a subscription. */
+export async function findCustomerOf(
+  sql: Queryable,
+  subscriptionId: string,
+): Promise<string | undefined> {
+  const [row] = await sql<{ customerId: string }[]>`
+    select customer_id from subscriptions where id = ${subscriptionId}`;
+  return row?.customerId;
+}
+
 /** What a customer has in an app. Amounts are sums of base units, as text. */
 export interface CustomerRow {
   externalIds: string[];

@@ -7,6 +7,7 @@ import {
   listInvoices,
 } from '../../db/money/invoice-lists.ts';
 import { forgive } from '../../domain/change/forgiving.ts';
+import { readUpcoming } from '../../domain/collecting/next-invoice.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../door/context.ts';
 import { idempotencyHeaders, respondOnce } from '../door/idempotency.ts';
 import { pageQuery, type Pages } from '../door/pages.ts';
@@ -15,13 +16,15 @@ import {
   ExternalId,
   Id,
   NoBody,
+  nullable,
   PathId,
   several,
   TimeInput,
   timeOrNull,
   Wallet,
 } from '../shapes/fields.ts';
-import { Invoice } from '../shapes/invoice-schemas.ts';
+import { Invoice, UpcomingInvoice } from '../shapes/invoice-schemas.ts';
+import { ownSubscription } from './subscriptions.ts';
 
 const tags = ['invoices'];
 const params = Type.Object({ appId: PathId, invoiceId: PathId });
@@ -70,7 +73,26 @@ async function ownInvoice(
 
 export function invoiceRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   readRoutes(api, deps, pages);
+  upcomingRoute(api, deps);
   voidRoute(api, deps);
+}
+
+function upcomingRoute(api: Api, deps: ApiDeps): void {
+  const { sql, planMinimumAmount: minimum } = deps;
+  api.get(
+    '/apps/:appId/subscriptions/:subscriptionId/upcoming',
+    {
+      schema: {
+        summary: 'Preview the next invoice of a subscription',
+        description:
+          'The open invoice, or what would be drawn up for the next payment; nothing is stored. data is null where no payment will be due: after a cancellation, in a pause, after the end.',
+        tags,
+        params: Type.Object({ appId: PathId, subscriptionId: PathId }),
+        response: { 200: success(nullable(UpcomingInvoice)), ...failures(401, 403, 404) },
+      },
+    },
+    async (request) => ok(await readUpcoming(sql, await ownSubscription(deps, request), minimum)),
+  );
 }
 
 function voidRoute(api: Api, deps: ApiDeps): void {

@@ -54,6 +54,14 @@ const drawnUp = {
   dueAt: { ...Time, description: 'From this time on it is collected.' },
 };
 
+const tries = {
+  failedTries: Type.Integer({ description: 'Number of failed tries to collect it.' }),
+  nextTryAt: nullable({
+    ...Time,
+    description: 'The next try after a failed one; null without one.',
+  }),
+};
+
 export const Invoice = Type.Object(
   {
     id: Id,
@@ -62,14 +70,25 @@ export const Invoice = Type.Object(
     voidReason: nullable(
       meaning(voidReasons, 'Why it is not collected; null unless void.', 'VoidReason'),
     ),
-    failedTries: Type.Integer({ description: 'Number of failed tries to collect it.' }),
-    nextTryAt: nullable({
-      ...Time,
-      description: 'The next try after a failed one; null without one.',
-    }),
+    ...tries,
     drawnUpAt: { ...Time, description: 'When it was drawn up, by the clock of the chain.' },
     closedAt: nullable({ ...Time, description: 'When it was closed; null while it is open.' }),
     createdAt: Time,
   },
   { title: 'Invoice' },
+);
+
+export const UpcomingInvoice = Type.Object(
+  {
+    id: nullable({ ...Id, description: 'The open invoice; null: it is not drawn up yet.' }),
+    ...drawnUp,
+    ...tries,
+    drawnUpAt: nullable({ ...Time, description: 'Null: it is not drawn up yet.' }),
+    asOf: {
+      ...Time,
+      description:
+        'It is what would be drawn up by the terms of this time. A later change of the discount or the credit changes it.',
+    },
+  },
+  { title: 'UpcomingInvoice' },
 );

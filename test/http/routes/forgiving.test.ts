@@ -1,9 +1,13 @@
 // A merchant forgives an open invoice: its time counts as covered, and nothing is collected for it.
 import t, { type Test } from 'tap';
-import type { Queryable } from '../../../src/db/postgres/connect.ts';
 import { readRemainder } from '../../../src/db/subscriptions/account-registrations.ts';
 import { testApi } from '../../fixtures/http.ts';
-import { insertInvoice, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+import {
+  insertAttempt,
+  insertInvoice,
+  insertPlan,
+  insertSubscription,
+} from '../../fixtures/rows.ts';
 
 const START = Date.UTC(2097, 0, 1);
 const HOUR = 3_600_000;
@@ -16,17 +20,6 @@ const OVERDUE = {
 };
 
 const conflict = (message: RegExp) => ({ status: 409, body: { error: { message } } });
-
-/** An open attempt that pays the invoice. */
-const attempt = (sql: Queryable) => sql`
-  with sent as (
-    insert into transactions (signature, bytes, last_valid_block_height)
-    values (sha512('a'), 'bytes', 1) returning id
-  )
-  insert into payment_attempts (subscription_id, invoice_id, subscription_pda, transaction_id,
-    claim_id, period_start, amount_gross, platform_fee, amount_net)
-  select s.id, i.id, s.subscription_pda, sent.id, uuid_v7(), i.period_start, 10000000, 0, 10000000
-  from sent, invoices i join subscriptions s on s.id = i.subscription_id`;
 
 /** A past-due subscription with the open invoice of its period. */
 async function scene(t: Test, fields: Record<string, unknown> = {}) {
@@ -111,7 +104,7 @@ void t.test('while a payment is being collected, or nothing is, it is CONFLICT',
     t.match(await read(), { status: 'past_due' });
   }
   const flight = await scene(t);
-  await attempt(flight.sql);
+  await insertAttempt(flight.sql);
   t.match(await flight.forgive(), conflict(/being collected.*in a minute/));
   await flight.sql`update payment_attempts set state = 'failed', resolved_at = now()`;
   t.match(await flight.forgive(), { status: 200 });

@@ -2,7 +2,12 @@
 import t, { type Test } from 'tap';
 import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { type Answer, testApi } from '../../fixtures/http.ts';
-import { insertInvoice, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+import {
+  insertAttempt,
+  insertInvoice,
+  insertPlan,
+  insertSubscription,
+} from '../../fixtures/rows.ts';
 
 interface Invoice {
   id: string;
@@ -166,3 +171,50 @@ void t.test(
     t.same((await get(invoices)).body.data, []);
   },
 );
+
+void t.test('the upcoming invoice is previewed, or is the open one', async (t) => {
+  const { sql, appId, planId, subscription, get } = await scene(t);
+  const due = { nextPaymentDue: period(1), paidThrough: period(1), periodAnchor: period(0) };
+  const subscriptionId = await subscription({ ...due, discountPercent: 25, credit: 1_000_000n });
+  const path = `/merchant/apps/${appId}/subscriptions/${subscriptionId}/upcoming`;
+  const cover = { coversFrom: period(1).toISOString(), coversTo: period(2).toISOString() };
+  const { status, body } = await get<Record<string, unknown> | null>(path);
+  t.equal(status, 200);
+  t.match(body.data, {
+    ...{ id: null, appId, planId, subscriptionId, reason: 'period', drawnUpAt: null, ...cover },
+    lines: [
+      { kind: 'plan', amount: '10000000' },
+      { kind: 'discount', amount: '-2500000' },
+    ],
+    ...{ planAmount: '10000000', discountAmount: '-2500000', taxAmount: '0', total: '7500000' },
+    ...{ creditApplied: '1000000', amountDue: '6500000', dueAt: cover.coversFrom },
+    ...{ failedTries: 0, nextTryAt: null, asOf: String },
+  });
+  t.match(body.data, { customerId: String, subscriberWallet: String, externalId: null });
+  t.same(await sql`select 1 from invoices`, []);
+
+  const id = await insertInvoice(sql, subscriptionId, { from: period(1) });
+  t.match((await get(path)).body.data, { id, total: '10000000', drawnUpAt: cover.coversFrom });
+  await close(sql, id, { state: 'void', voidReason: 'replaced' });
+  t.match((await get(path)).body.data, { id: null, total: '7500000' });
+
+  for (const fields of [
+    { nextPaymentDue: null, pausedAt: period(0) },
+    { nextPaymentDue: null, cancelRequestedAt: period(0), cancelRequestedBy: 'merchant' },
+    { status: 'expired' },
+  ]) {
+    const other = await subscription({ ...due, ...fields });
+    const asked = await get(`/merchant/apps/${appId}/subscriptions/${other}/upcoming`);
+    t.match(asked, { status: 200, body: { success: true, data: null } });
+  }
+});
+
+void t.test('an invoice in collection is the upcoming one', async (t) => {
+  const { sql, appId, subscription, get } = await scene(t);
+  const due = { nextPaymentDue: period(1), paidThrough: period(1), periodAnchor: period(0) };
+  const subscriptionId = await subscription(due);
+  const id = await insertInvoice(sql, subscriptionId, { from: period(1) });
+  await insertAttempt(sql);
+  const path = `/merchant/apps/${appId}/subscriptions/${subscriptionId}/upcoming`;
+  t.match((await get(path)).body.data, { id });
+});
