@@ -514,6 +514,10 @@ export interface paths {
          */
         post: operations["createRevokeTransaction"];
     };
+    "/subscriber/invoices/{invoiceId}": {
+        /** Read an invoice */
+        get: operations["getOwnInvoice"];
+    };
     "/subscriber/offers/{offerId}": {
         /** Read how far a sponsored transaction has come */
         get: operations["getOwnOffer"];
@@ -585,6 +589,10 @@ export interface paths {
          * Sign and send it. The service reads the result from the chain.
          */
         post: operations["createCloseTransaction"];
+    };
+    "/subscriber/subscriptions/{subscriptionId}/invoices": {
+        /** List the invoices of a subscription */
+        get: operations["listOwnInvoices"];
     };
     "/subscriber/subscriptions/{subscriptionId}/plan": {
         /**
@@ -1827,6 +1835,57 @@ export interface components {
         OwnIdsBySubscriber: boolean;
         /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
         OwnIdsFrom: "checkout" | "merchant" | "subscriber";
+        OwnInvoice: {
+            /** Sum of the adjustment lines. */
+            adjustmentAmount: string;
+            /** The part of total that is collected from the wallet. */
+            amountDue: string;
+            appId: string;
+            /** When it was closed; null while it is open. */
+            closedAt: string | null;
+            /** Start of the time that it pays for; null if it pays for none. */
+            coversFrom: string | null;
+            /** End of the time that it pays for. */
+            coversTo: string | null;
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            /** The part of total that credit pays. */
+            creditApplied: string;
+            /** Sum of the discount lines; at most 0. */
+            discountAmount: string;
+            /** When it was drawn up, by the clock of the chain. */
+            drawnUpAt: string;
+            /** From this time on it is collected. */
+            dueAt: string;
+            /** Number of failed tries to collect it. */
+            failedTries: number;
+            id: string;
+            /** Always 0: nothing of this kind is billed yet. */
+            itemsAmount: string;
+            /** They add up to total, and never change. */
+            lines: components["schemas"]["InvoiceLine"][];
+            /** The next try after a failed one; null without one. */
+            nextTryAt: string | null;
+            /** End of that period. */
+            periodEnd: string | null;
+            /** Start of the period on chain in which it is collected. */
+            periodStart: string | null;
+            /** Sum of the plan lines. */
+            planAmount: string;
+            planId: string;
+            reason: components["schemas"]["InvoiceReason"];
+            state: components["schemas"]["InvoiceState"];
+            /** A Solana address in Base58. */
+            subscriberWallet: string;
+            subscriptionId: string;
+            /** Always 0: nothing of this kind is billed yet. */
+            taxAmount: string;
+            /** Sum of all lines: creditApplied + amountDue. */
+            total: string;
+            /** Always 0: nothing of this kind is billed yet. */
+            usageAmount: string;
+            voidReason: components["schemas"]["VoidReason"] | null;
+        };
         OwnPlan: {
             /** USDC base units (6 decimals) as a string. */
             amount: string;
@@ -5450,6 +5509,24 @@ export interface operations {
             };
         };
     };
+    getOwnInvoice: {
+        parameters: {
+            path: {
+                invoiceId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["OwnInvoice"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
     getOwnOffer: {
         parameters: {
             query?: {
@@ -5765,6 +5842,30 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["TransactionOffer"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listOwnInvoices: {
+        parameters: {
+            query?: {
+                /** Start of the next page: X-Next-Cursor of the previous page. */
+                cursor?: string;
+                /** Rows per page. */
+                limit?: number;
+            };
+            path: {
+                subscriptionId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["OwnInvoice"][];
                         success: true;
                     };
                 };

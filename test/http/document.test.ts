@@ -109,16 +109,20 @@ async function furnished(subscriberWallet: string) {
     `/merchant/apps/${merchant.appId}/checkout-sessions`,
     { token: merchant.key, body: { planId } },
   );
+  const transactionId = await insertPayment(api.sql, subscriptionId, '2025-12-01');
+  const [named] = await api.sql<[{ invoiceId: string; customerId: string }]>`
+    select id as invoice_id, customer_id from invoices where subscription_id = ${subscriptionId}`;
   return {
     ...merchant,
     ids: {
+      ...named,
       appId: merchant.appId,
       planId,
       subscriptionId,
       webhookId: body.data.id,
       eventId,
       deliveryId,
-      transactionId: await insertPayment(api.sql, subscriptionId, '2025-12-01'),
+      transactionId,
       keyId,
       checkoutSessionId: session.body.data.id,
     },
@@ -268,7 +272,7 @@ void t.test(
       ({ path, operation }) =>
         !path.endsWith('/webhooks') && operation.parameters?.some(({ name }) => name === 'cursor'),
     );
-    t.equal(lists.length, 18);
+    t.equal(lists.length, 19);
     const cursors: string[] = [];
     for (const { path, name } of lists) {
       const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;

@@ -60,6 +60,7 @@ const promised = `
   POST /merchant/apps/{appId}/webhooks/{webhookId}/deliveries/{deliveryId}/replay, GET /merchant/apps/{appId}/events,
   GET /merchant/apps/{appId}/events/{eventId}, GET /merchant/apps/{appId}/events/next, POST /merchant/apps/{appId}/events/sample, GET /subscriber/plans/{planId}, POST /subscriber/plans/{planId}/subscribe,
   POST /subscriber/subscriptions, GET /subscriber/subscriptions, GET /subscriber/subscriptions/{subscriptionId},
+  GET /subscriber/subscriptions/{subscriptionId}/invoices, GET /subscriber/invoices/{invoiceId},
   GET /subscriber/subscriptions/{subscriptionId}/transactions, POST /subscriber/subscriptions/{subscriptionId}/cancel,
   POST /subscriber/subscriptions/{subscriptionId}/resume, POST /subscriber/subscriptions/{subscriptionId}/close,
   POST /subscriber/subscriptions/{subscriptionId}/repair, POST /subscriber/approval/revoke, GET /subscriber/plans/{planId}/standing, POST /subscriber/transactions,

@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
 import {
+  anyInvoice,
   findInvoice,
   type InvoiceFilters,
   type InvoiceRow,
@@ -8,7 +9,16 @@ import {
 } from '../../db/money/invoice-lists.ts';
 import { forgive } from '../../domain/change/forgiving.ts';
 import { readUpcoming } from '../../domain/collecting/next-invoice.ts';
-import { absent, type Api, type ApiDeps, idOf, ownApp } from '../door/context.ts';
+import { assertReaches } from '../door/bound.ts';
+import {
+  absent,
+  type Api,
+  type ApiDeps,
+  foreign,
+  idOf,
+  ownApp,
+  subscriberOf,
+} from '../door/context.ts';
 import { idempotencyHeaders, respondOnce } from '../door/idempotency.ts';
 import { pageQuery, type Pages } from '../door/pages.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
@@ -23,7 +33,8 @@ import {
   timeOrNull,
   Wallet,
 } from '../shapes/fields.ts';
-import { Invoice, UpcomingInvoice } from '../shapes/invoice-schemas.ts';
+import { Invoice, OwnInvoice, UpcomingInvoice } from '../shapes/invoice-schemas.ts';
+import { ownSubscription as subscriptionOfWallet } from './subscriber.ts';
 import { ownSubscription } from './subscriptions.ts';
 
 const tags = ['invoices'];
@@ -163,5 +174,50 @@ function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       },
     },
     async (request) => ok(await ownInvoice(deps, request)),
+  );
+}
+
+/** Registers the routes with which a wallet reads the invoices of its subscriptions. */
+export function ownInvoiceRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
+  const { sql } = deps;
+  const security = [{ walletJwt: [] }];
+  api.get(
+    '/subscriptions/:subscriptionId/invoices',
+    {
+      schema: {
+        summary: 'List the invoices of a subscription',
+        tags: ['subscriber'],
+        security,
+        params: Type.Object({ subscriptionId: PathId }),
+        querystring: Type.Object(pageQuery, { additionalProperties: false }),
+        response: { 200: success(Type.Array(OwnInvoice)), ...failures(400, 401, 403, 404) },
+      },
+    },
+    async (request, reply) => {
+      const page = pages.read(request);
+      const { id: subscriptionId, appId } = await subscriptionOfWallet(deps, request);
+      const rows = await listInvoices(sql, appId, { ...anyInvoice, subscriptionId }, page);
+      return pages.send(request, reply, rows);
+    },
+  );
+
+  api.get(
+    '/invoices/:invoiceId',
+    {
+      schema: {
+        summary: 'Read an invoice',
+        tags: ['subscriber'],
+        security,
+        params: Type.Object({ invoiceId: PathId }),
+        response: { 200: success(OwnInvoice), ...failures(401, 403, 404) },
+      },
+    },
+    async (request) => {
+      const found = await findInvoice(sql, idOf(request.params.invoiceId, 'invoice'));
+      if (found === undefined) throw absent('invoice');
+      if (found.subscriberWallet !== subscriberOf(request).wallet) throw foreign('invoice');
+      await assertReaches(deps, request, found.appId);
+      return ok(found);
+    },
   );
 }

@@ -23,7 +23,7 @@ import { eventFeedRoutes } from './event-feed.ts';
 import { eventRoutes } from './events.ts';
 import { createExports, exportRoutes } from './export.ts';
 import { healthRoutes } from './health.ts';
-import { invoiceRoutes } from './invoices.ts';
+import { invoiceRoutes, ownInvoiceRoutes } from './invoices.ts';
 import { pauseRoutes } from './pause.ts';
 import { planRoutes } from './plans.ts';
 import { profileRoutes } from './profile.ts';
@@ -118,6 +118,7 @@ function addAnonymousRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens)
 function addSubscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   subscribeRoutes(api, deps);
   subscriberRoutes(api, deps, pages);
+  ownInvoiceRoutes(api, deps, pages);
   changeRoutes(api, deps);
   subscribedPlanRoutes(api, deps);
   standingRoutes(api, deps);

@@ -78,6 +78,9 @@ export const Invoice = Type.Object(
   { title: 'Invoice' },
 );
 
+/** The view of an invoice for its subscriber. The view omits the merchant's ids of the customer. */
+export const OwnInvoice = Type.Omit(Invoice, ['customerId', 'externalId'], { title: 'OwnInvoice' });
+
 export const UpcomingInvoice = Type.Object(
   {
     id: nullable({ ...Id, description: 'The open invoice; null: it is not drawn up yet.' }),

@@ -218,3 +218,33 @@ void t.test('an invoice in collection is the upcoming one', async (t) => {
   const path = `/merchant/apps/${appId}/subscriptions/${subscriptionId}/upcoming`;
   t.match((await get(path)).body.data, { id });
 });
+
+void t.test('a wallet reads the invoices of its own subscriptions', async (t) => {
+  const { api, sql, subscription, get } = await scene(t);
+  const [{ token, wallet: subscriberWallet }, stranger] = [
+    await api.signIn('subscriber'),
+    await api.signIn('subscriber'),
+  ];
+  const ids = { externalId: 'a', ownIdsFrom: 'merchant' };
+  const mine = await subscription({ subscriberWallet, ...ids });
+  await insertInvoice(sql, await subscription({ subscriberWallet }));
+  const made = [
+    await insertInvoice(sql, mine, { from: period(1) }),
+    await insertInvoice(sql, mine, { from: period(0) }),
+  ];
+  const path = `/subscriber/subscriptions/${mine}/invoices`;
+  const { body } = await get<Invoice[]>(path, token);
+  t.same(
+    body.data.map(({ id }) => id),
+    made,
+  );
+  t.match(body.data[0], { state: 'open', amountDue: '10000000', lines: [{ kind: 'plan' }] });
+  for (const hidden of ['externalId', 'customerId']) t.notOk(hidden in body.data[0]!, hidden);
+  const one = `/subscriber/invoices/${made[0]}`;
+  t.strictSame((await get(one, token)).body.data, body.data[0]);
+  for (const url of [path, one]) {
+    t.equal((await get(url, stranger.token)).status, 403);
+    t.equal((await get(url)).status, 403, 'an API key');
+  }
+  t.equal((await get('/subscriber/invoices/x', token)).status, 404);
+});
