@@ -217,6 +217,7 @@ const tags: [string, string][] = [
   ['apps', 'A merchant’s products or brands.'],
   ['plans', 'Amount and period, published on chain by the merchant’s wallet.'],
   ['subscriptions', 'A wallet’s subscriptions to plans. Grant access until accessUntil.'],
+  ['customers', 'Whom subscriptions belong to: an externalId of yours, else a wallet.'],
   ['checkout', 'Hosted pages in which one customer subscribes.'],
   ['invoices', 'What is owed for each period, and what became of it.'],
   ['transactions', 'Payments, succeeded and failed.'],

@@ -16,7 +16,7 @@ const named: Record<string, string> = {
   'DELETE /merchant/apps/{appId}/logo': 'deleteLogo',
   'POST /merchant/apps/{appId}/website/verify': 'verifyWebsite',
   'GET /merchant/apps/{appId}/access': 'getAccess',
-  'GET /merchant/apps/{appId}/customer': 'getCustomer',
+  'GET /merchant/apps/{appId}/customer': 'getCustomerSums',
   'GET /merchant/apps/{appId}/refunds': 'listAllRefunds',
   'GET /merchant/apps/{appId}/analytics': 'getAnalytics',
   'GET /merchant/apps/{appId}/transactions/export': 'exportTransactions',

@@ -134,6 +134,14 @@ export interface paths {
          * Read the sums of a customer
          * Identify the customer by externalId or by wallet. The lists of subscriptions, transactions and refunds take the same (wallet as subscriberWallet).
          */
+        get: operations["getCustomerSums"];
+    };
+    "/merchant/apps/{appId}/customers": {
+        /** List the customers of an app */
+        get: operations["listCustomers"];
+    };
+    "/merchant/apps/{appId}/customers/{customerId}": {
+        /** Read a customer */
         get: operations["getCustomer"];
     };
     "/merchant/apps/{appId}/deliveries": {
@@ -1179,6 +1187,22 @@ export interface components {
             type: "credit_changed";
         };
         Customer: {
+            appId: string;
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            /** The e-mail address; null if not known. */
+            email: string | null;
+            /** Your id of the customer, which a checkout session or your PATCH set; null: the customer is a wallet. */
+            externalId: string | null;
+            id: string;
+            /** The name of the customer; null if not known. */
+            name: string | null;
+            /** The subscriptions, newest first, at most 20. */
+            subscriptionIds: string[];
+            /** The wallet of a customer without externalId. */
+            wallet: string | null;
+        };
+        CustomerSums: {
             /** Total amountGross of the succeeded payments, USDC base units. */
             amountPaid: string;
             /** Total of the finalized refunds, USDC base units. */
@@ -3789,7 +3813,7 @@ export interface operations {
             };
         };
     };
-    getCustomer: {
+    getCustomerSums: {
         parameters: {
             query?: {
                 /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
@@ -3799,6 +3823,53 @@ export interface operations {
             };
             path: {
                 appId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["CustomerSums"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listCustomers: {
+        parameters: {
+            query?: {
+                /** Start of the next page: X-Next-Cursor of the previous page. */
+                cursor?: string;
+                /** The customer with this externalId. */
+                externalId?: string;
+                /** Rows per page. */
+                limit?: number;
+                /** The customer without externalId who has this wallet. */
+                wallet?: string;
+            };
+            path: {
+                appId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Customer"][];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    getCustomer: {
+        parameters: {
+            path: {
+                appId: string;
+                customerId: string;
             };
         };
         requestBody?: never;

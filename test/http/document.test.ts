@@ -255,6 +255,7 @@ void t.test(
       await insertPlan(api.sql, mine);
       await api.sql`insert into checkout_sessions (app_id, plan_id) values (${appId}, ${planId})`;
       await insertSubscription(api.sql, { appId, planId }, { subscriberWallet: subscriber.wallet });
+      await insertSubscription(api.sql, { appId, planId });
       await insertUnregistered(api.sql, {
         appId,
         planId,
@@ -272,7 +273,7 @@ void t.test(
       ({ path, operation }) =>
         !path.endsWith('/webhooks') && operation.parameters?.some(({ name }) => name === 'cursor'),
     );
-    t.equal(lists.length, 19);
+    t.equal(lists.length, 20);
     const cursors: string[] = [];
     for (const { path, name } of lists) {
       const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;

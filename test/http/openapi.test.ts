@@ -73,6 +73,7 @@ const promised = `
   GET /subscriber/subscriptions/{subscriptionId}/plans, GET /subscriber/subscriptions/{subscriptionId}/plan, GET /merchant/apps/{appId}/statements/{month},
   GET /merchant/apps/{appId}/statements/{month}/csv, GET /merchant/apps/{appId}/statements/{month}/page,
   GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/change,
+  GET /merchant/apps/{appId}/customers, GET /merchant/apps/{appId}/customers/{customerId},
   GET /merchant/apps/{appId}/customer, GET /merchant/apps/{appId}/refunds,
   GET /merchant/apps/{appId}/invoices, GET /merchant/apps/{appId}/invoices/{invoiceId},
   GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/upcoming,

@@ -25,7 +25,7 @@ import { listRefundsOfApp } from '../../src/db/money/refunds.ts';
 import { connect, type Sql } from '../../src/db/postgres/connect.ts';
 import { FIRST_ID, LAST_ID } from '../../src/db/postgres/ids.ts';
 import { listCheckoutSessions } from '../../src/db/subscriptions/checkout-sessions.ts';
-import { readCustomer } from '../../src/db/subscriptions/customers.ts';
+import { listCustomers, readCustomer } from '../../src/db/subscriptions/customers.ts';
 import {
   listSubscriptionsOfApp,
   listSubscriptionsOfWallet,
@@ -369,6 +369,16 @@ void t.test(
         name: named('API keys', {}, page),
         ask: (handle) => listApiKeys(handle, many.merchantId, page),
         most: limit,
+      })),
+      // A customer's subscriptions are read, too.
+      ...[
+        { externalId: null, wallet: null },
+        { externalId: null, wallet: many.customers[0]!.subscriberWallet },
+        { externalId: many.customers[1]!.externalId, wallet: null },
+      ].map((whose): List => ({
+        name: named('customers', whose, first),
+        ask: (handle) => listCustomers(handle, appId, whose, first),
+        most: 8 * limit,
       })),
       ...[first, { after: deepPlan!.id, limit }].map((page): List => ({
         name: named('plans', {}, page),

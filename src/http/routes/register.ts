@@ -17,6 +17,7 @@ import { appRoutes } from './apps.ts';
 import { authRoutes } from './auth.ts';
 import { changeRoutes } from './change.ts';
 import { checkoutRoutes, publicCheckoutRoutes } from './checkout.ts';
+import { customerListRoutes } from './customers.ts';
 import { deliveryRoutes } from './deliveries.ts';
 import { deskRoutes } from './desk.ts';
 import { eventFeedRoutes } from './event-feed.ts';
@@ -74,6 +75,7 @@ export function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): 
     planRoutes(api, deps, pages);
     subscriptionRoutes(api, deps, pages);
     unregisteredRoutes(api, deps, pages);
+    customerListRoutes(api, deps, pages);
     invoiceRoutes(api, deps, pages);
     pauseRoutes(api, deps);
     refundRoutes(api, deps, pages);
