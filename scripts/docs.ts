@@ -6,10 +6,13 @@ import { format, resolveConfig } from 'prettier';
 import { describeVariables } from '../src/config/variables.ts';
 import {
   cancelRequesters,
+  adjustmentSources,
   blockReasons,
   endReasons,
   failureReasons,
+  invoiceStates,
   revocationReasons,
+  voidReasons,
 } from '../src/domain/reasons.ts';
 import { failureMeanings } from '../src/webhooks/errors.ts';
 
@@ -53,6 +56,9 @@ const reasons = [
   ['`cancelRequestedBy`', cancelRequesters],
   ['`reason` of `delegation_revoked`', revocationReasons],
   ['`collectionBlockedReason` of a plan and of `plan_blocked`', blockReasons],
+  ['`state` of an invoice', invoiceStates],
+  ['`voidReason` of an invoice', voidReasons],
+  ['`source` of an invoice’s adjustment line', adjustmentSources],
   ['`error` of a delivery’s attempt', failureMeanings],
 ] as const;
 const [start, end] = ['<!-- reasons: made by "npm run docs" -->', '<!-- /reasons -->'];

@@ -6,10 +6,12 @@ import { type EventType, eventTypes } from '../src/db/delivering/events.ts';
 import {
   blockReasons,
   cancelRequesters,
+  creditReasons,
   endReasons,
   failureReasons,
   renewalIssues,
   revocationReasons,
+  voidReasons,
 } from '../src/domain/reasons.ts';
 import {
   Amount,
@@ -21,6 +23,7 @@ import {
   oneOf,
   OwnIdsFrom,
   Pda,
+  SignedAmount,
   Time,
   Wallet,
 } from '../src/http/shapes/fields.ts';
@@ -61,6 +64,15 @@ const ofPlan = {
   merchantWallet: Wallet,
   test,
 };
+/** Fields of `data` in credit_changed, which has no subscription. */
+const ofCustomer = {
+  appId: Id,
+  customerId: { ...Id, description: 'The customer: GET .../customers/{customerId}.' },
+  externalId: nullable(ExternalId),
+  wallet: nullable(Wallet),
+  merchantWallet: Wallet,
+  test,
+};
 const signature = Type.String({
   description: 'Signature of the transaction on chain, in Base58. Several payments may share one.',
   examples: [
@@ -74,6 +86,14 @@ const due = nullable({
 
 /** Fields of `data` in the events after which a subscription goes on. */
 const continued = { nextPaymentDue: due };
+/** The invoice of an event. */
+const ofInvoice = {
+  invoiceId: { ...Id, description: 'The invoice: GET .../invoices/{invoiceId}.' },
+  total: { ...Amount, description: 'Sum of its lines, USDC base units.' },
+  amountDue: { ...Amount, description: 'The part of total that is not collected any more.' },
+  coversFrom: nullable({ ...Time, description: 'Start of the time that it is for.' }),
+  coversTo: nullable({ ...Time, description: 'End of the time that it is for.' }),
+};
 const replacedBy = {
   ...Id,
   description: 'The subscription that replaces it in a change of plan.',
@@ -205,6 +225,17 @@ const own: Record<EventType, TProperties> = {
     amount: { ...Amount, description: 'Amount of the refund, USDC base units.' },
     txSignature: signature,
   },
+  invoice_voided: {
+    ...ofInvoice,
+    voidReason: meaning(voidReasons, 'Why it is not collected.'),
+    nextPaymentDue: due,
+  },
+  invoice_uncollectible: ofInvoice,
+  credit_changed: {
+    amount: { ...SignedAmount, description: 'The change, USDC base units; negative: less.' },
+    reason: meaning(creditReasons, 'Why it changed.'),
+    balance: { ...Amount, description: 'The credit after the change, USDC base units.' },
+  },
 };
 
 const eventOf = (type: EventType) =>
@@ -218,10 +249,10 @@ const eventOf = (type: EventType) =>
       }),
       createdAt: Time,
       data:
-        type === 'plan_blocked'
+        type === 'plan_blocked' || type === 'credit_changed'
           ? Type.Object(
-              { ...ofPlan, ...own[type] },
-              { description: 'The plan, and the fields of the event type.' },
+              { ...(type === 'plan_blocked' ? ofPlan : ofCustomer), ...own[type] },
+              { description: 'What it is about, and the fields of the event type.' },
             )
           : Type.Object(
               { ...common, ...own[type] },

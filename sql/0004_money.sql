@@ -92,8 +92,9 @@ create unique index one_invoice_per_cover
   on invoices (subscription_pda, period_start, covers_from)
   where reason = 'period' and (void_reason is null or void_reason in ('forgiven', 'ended'));
 create unique index one_invoice_per_offer on invoices (offer_id) where offer_id is not null;
+-- The invoices that one_invoice_per_cover leaves out: both together list those of a subscription.
 create index invoices_beside_periods on invoices (subscription_pda, period_start)
-  where reason <> 'period';
+  where reason <> 'period' or void_reason in ('replaced', 'offer');
 create index invoices_by_app on invoices (app_id, drawn_up_at, id);
 create index invoices_troubled on invoices (app_id, troubled_at, id) where troubled_at is not null;
 create index invoices_by_discount on invoices (discount_id) where discount_id is not null;
@@ -167,6 +168,26 @@ end
 $$;
 create trigger invoice_stands before update on invoices
   for each row execute function invoice_stands();
+
+-- The time of a forgiven invoice counts as paid. With the owner's rights, because serve writes no
+-- paid_through. A pull that is found in that time later is then a further one.
+create function cover_forgiven() returns trigger
+language plpgsql security definer set search_path = public, pg_temp as $$
+begin
+  update subscription_work set paid_through = new.covers_to, setbacks = 0, failed_packs = 0
+  where subscription_id = new.subscription_id
+    and (paid_through is null or paid_through < new.covers_to);
+  if found then
+    update subscriptions set period_pulled = 0
+    where id = new.subscription_id and (pulled_through is null or pulled_through < new.covers_to);
+  end if;
+  return null;
+end
+$$;
+create trigger forgiven_time_is_covered after update on invoices
+  for each row when (old.state = 'open' and new.void_reason = 'forgiven'
+    and new.covers_to is not null and new.subscription_id is not null)
+  execute function cover_forgiven();
 
 create table payment_attempts (
   id uuid primary key default uuid_v7(),

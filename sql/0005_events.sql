@@ -11,16 +11,17 @@ create table events (
   type text not null check (type in ('subscription_created', 'payment_success', 'payment_failed',
     'cancel_requested', 'cancel_finalized', 'cancel_forced', 'delegation_revoked',
     'subscription_resumed', 'renewal_upcoming', 'plan_blocked', 'subscription_paused',
-    'subscription_unpaused', 'refund_recorded', 'endpoint_disabled')),
+    'subscription_unpaused', 'refund_recorded', 'invoice_voided', 'invoice_uncollectible',
+    'credit_changed', 'endpoint_disabled')),
   body text not null,
   traceparent text,
   queued boolean not null default false,
   created_at timestamptz not null,
   constraint of_subscription_or_plan check (
-    (type in ('plan_blocked', 'endpoint_disabled')) = (subscription_id is null)
+    (type in ('plan_blocked', 'credit_changed', 'endpoint_disabled')) = (subscription_id is null)
     and (subscription_id is null) = (sequence is null))
 ) partition by range (id);
-comment on table events is 'what happened to a subscription, a plan or an endpoint, as webhooks tell it';
+comment on table events is 'what happened to a subscription, a plan, a customer or an endpoint, as webhooks tell it';
 comment on column events.sequence is 'counts the events of the subscription from 1, without gaps';
 comment on column events.body is 'the exact text that every attempt and replay sends';
 comment on column events.traceparent is 'the header of the request that caused the event; null: the trace id is the event''s id';

@@ -5,7 +5,8 @@ create table webhook_endpoints (
   app_id uuid not null references apps,
   url text not null,
   extra_events text[] not null default '{}' check (extra_events <@ array['renewal_upcoming',
-    'plan_blocked', 'subscription_paused', 'subscription_unpaused', 'refund_recorded']),
+    'plan_blocked', 'subscription_paused', 'subscription_unpaused', 'refund_recorded',
+    'invoice_voided', 'invoice_uncollectible', 'credit_changed']),
   headers bytea,
   header_names text[] not null default '{}' check (cardinality(header_names) <= 10),
   max_per_second int check (max_per_second between 1 and 1000),
@@ -47,7 +48,8 @@ language sql immutable parallel safe
 as $$
   select type <> 'endpoint_disabled' and (type = any(extra_events)
     or type not in ('renewal_upcoming', 'plan_blocked', 'subscription_paused',
-      'subscription_unpaused', 'refund_recorded'))
+      'subscription_unpaused', 'refund_recorded', 'invoice_voided', 'invoice_uncollectible',
+      'credit_changed'))
 $$;
 
 -- Written by dispatchers every few seconds, apart from the outcomes, so that the outcomes stay

@@ -61,6 +61,24 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION public.cover_forgiven()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+begin
+  update subscription_work set paid_through = new.covers_to, setbacks = 0, failed_packs = 0
+  where subscription_id = new.subscription_id
+    and (paid_through is null or paid_through < new.covers_to);
+  if found then
+    update subscriptions set period_pulled = 0
+    where id = new.subscription_id and (pulled_through is null or pulled_through < new.covers_to);
+  end if;
+  return null;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION public.credit_is_spent()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -475,7 +493,8 @@ CREATE OR REPLACE FUNCTION public.takes_event(extra_events text[], type text)
 AS $function$
   select type <> 'endpoint_disabled' and (type = any(extra_events)
     or type not in ('renewal_upcoming', 'plan_blocked', 'subscription_paused',
-      'subscription_unpaused', 'refund_recorded'))
+      'subscription_unpaused', 'refund_recorded', 'invoice_voided', 'invoice_uncollectible',
+      'credit_changed'))
 $function$;
 
 CREATE OR REPLACE FUNCTION public.uuid_v7()
@@ -847,13 +866,13 @@ create table events (
   queued boolean not null default false,
   created_at timestamp with time zone not null,
   constraint events_sequence_check CHECK ((sequence > 0)),
-  constraint events_type_check CHECK ((type = ANY (ARRAY['subscription_created'::text, 'payment_success'::text, 'payment_failed'::text, 'cancel_requested'::text, 'cancel_finalized'::text, 'cancel_forced'::text, 'delegation_revoked'::text, 'subscription_resumed'::text, 'renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text, 'endpoint_disabled'::text]))),
-  constraint of_subscription_or_plan CHECK ((((type = ANY (ARRAY['plan_blocked'::text, 'endpoint_disabled'::text])) = (subscription_id IS NULL)) AND ((subscription_id IS NULL) = (sequence IS NULL)))),
+  constraint events_type_check CHECK ((type = ANY (ARRAY['subscription_created'::text, 'payment_success'::text, 'payment_failed'::text, 'cancel_requested'::text, 'cancel_finalized'::text, 'cancel_forced'::text, 'delegation_revoked'::text, 'subscription_resumed'::text, 'renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text, 'invoice_voided'::text, 'invoice_uncollectible'::text, 'credit_changed'::text, 'endpoint_disabled'::text]))),
+  constraint of_subscription_or_plan CHECK ((((type = ANY (ARRAY['plan_blocked'::text, 'credit_changed'::text, 'endpoint_disabled'::text])) = (subscription_id IS NULL)) AND ((subscription_id IS NULL) = (sequence IS NULL)))),
   constraint events_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint events_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint events_pkey PRIMARY KEY (id)
 ) partition by RANGE (id);
-comment on table events is 'what happened to a subscription, a plan or an endpoint, as webhooks tell it';
+comment on table events is 'what happened to a subscription, a plan, a customer or an endpoint, as webhooks tell it';
 comment on column events.sequence is 'counts the events of the subscription from 1, without gaps';
 comment on column events.body is 'the exact text that every attempt and replay sends';
 comment on column events.traceparent is 'the header of the request that caused the event; null: the trace id is the event''s id';
@@ -986,7 +1005,7 @@ comment on column invoices.drawn_up_at is 'chain time';
 comment on column invoices.closed_at is 'chain time at which it was paid, voided or given up';
 comment on column invoices.troubled_at is 'database time of its first failure, or of its closing as void or uncollectible if that was first; a paid renewal has none';
 comment on column invoices.unpaid_at is 'database time of its closing as void or uncollectible';
-CREATE INDEX invoices_beside_periods ON public.invoices USING btree (subscription_pda, period_start) WHERE (reason <> 'period'::text);
+CREATE INDEX invoices_beside_periods ON public.invoices USING btree (subscription_pda, period_start) WHERE ((reason <> 'period'::text) OR (void_reason = ANY (ARRAY['replaced'::text, 'offer'::text])));
 CREATE INDEX invoices_by_app ON public.invoices USING btree (app_id, drawn_up_at, id);
 CREATE INDEX invoices_by_discount ON public.invoices USING btree (discount_id) WHERE (discount_id IS NOT NULL);
 CREATE INDEX invoices_troubled ON public.invoices USING btree (app_id, troubled_at, id) WHERE (troubled_at IS NOT NULL);
@@ -994,6 +1013,7 @@ CREATE INDEX invoices_unpaid ON public.invoices USING btree (app_id, unpaid_at, 
 CREATE UNIQUE INDEX one_invoice_per_cover ON public.invoices USING btree (subscription_pda, period_start, covers_from) WHERE ((reason = 'period'::text) AND ((void_reason IS NULL) OR (void_reason = ANY (ARRAY['forgiven'::text, 'ended'::text]))));
 CREATE UNIQUE INDEX one_invoice_per_offer ON public.invoices USING btree (offer_id) WHERE (offer_id IS NOT NULL);
 CREATE TRIGGER credit_is_reversed AFTER UPDATE ON public.invoices FOR EACH ROW WHEN (((old.state = 'open'::text) AND (new.state = ANY (ARRAY['void'::text, 'uncollectible'::text])) AND (new.credit_applied > 0))) EXECUTE FUNCTION reverse_credit();
+CREATE TRIGGER forgiven_time_is_covered AFTER UPDATE ON public.invoices FOR EACH ROW WHEN (((old.state = 'open'::text) AND (new.void_reason = 'forgiven'::text) AND (new.covers_to IS NOT NULL) AND (new.subscription_id IS NOT NULL))) EXECUTE FUNCTION cover_forgiven();
 CREATE TRIGGER invoice_adds_up AFTER INSERT ON public.invoices FOR EACH ROW EXECUTE FUNCTION invoice_adds_up();
 CREATE TRIGGER invoice_stands BEFORE UPDATE ON public.invoices FOR EACH ROW EXECUTE FUNCTION invoice_stands();
 
@@ -1888,7 +1908,7 @@ create table webhook_endpoints (
   constraint headers_have_names CHECK (((headers IS NULL) = (cardinality(header_names) = 0))),
   constraint rotation_is_whole CHECK ((((rotated_at IS NULL) = (previous_secret IS NULL)) AND ((rotated_at IS NULL) = (previous_until IS NULL)))),
   constraint webhook_endpoints_disabled_reason_check CHECK ((disabled_reason = ANY (ARRAY['merchant'::text, 'failing'::text]))),
-  constraint webhook_endpoints_extra_events_check CHECK ((extra_events <@ ARRAY['renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text])),
+  constraint webhook_endpoints_extra_events_check CHECK ((extra_events <@ ARRAY['renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text, 'invoice_voided'::text, 'invoice_uncollectible'::text, 'credit_changed'::text])),
   constraint webhook_endpoints_header_names_check CHECK ((cardinality(header_names) <= 10)),
   constraint webhook_endpoints_max_per_second_check CHECK (((max_per_second >= 1) AND (max_per_second <= 1000))),
   constraint webhook_endpoints_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),

@@ -134,6 +134,14 @@ export interface paths {
          * Read the sums of a customer
          * Identify the customer by externalId or by wallet. The lists of subscriptions, transactions and refunds take the same (wallet as subscriberWallet).
          */
+        get: operations["getCustomerSums"];
+    };
+    "/merchant/apps/{appId}/customers": {
+        /** List the customers of an app */
+        get: operations["listCustomers"];
+    };
+    "/merchant/apps/{appId}/customers/{customerId}": {
+        /** Read a customer */
         get: operations["getCustomer"];
     };
     "/merchant/apps/{appId}/deliveries": {
@@ -185,6 +193,25 @@ export interface paths {
          * Sends a sample event to the app’s webhook endpoint immediately, without retries, and to the readers of the app’s event feed. data.test is true and data.sequence is 0, unlike in a real event. It is not added to the event log. In production it names made-up rows only: "data" is FORBIDDEN there.
          */
         post: operations["sendSampleEvent"];
+    };
+    "/merchant/apps/{appId}/invoices": {
+        /**
+         * List the invoices of an app
+         * What was owed for each period, whether it was paid or not; newest first by drawnUpAt.
+         */
+        get: operations["listInvoices"];
+    };
+    "/merchant/apps/{appId}/invoices/{invoiceId}": {
+        /** Read an invoice */
+        get: operations["getInvoice"];
+    };
+    "/merchant/apps/{appId}/invoices/{invoiceId}/void": {
+        get?: never;
+        /**
+         * Forgive an open invoice
+         * Nothing is collected for its time any more, and that time counts as paid: a past-due subscription becomes active, and its next payment is due at the end of that time. CONFLICT while a payment of it is being collected, and for an invoice that is closed otherwise.
+         */
+        post: operations["voidInvoice"];
     };
     "/merchant/apps/{appId}/logo": {
         get?: never;
@@ -335,6 +362,13 @@ export interface paths {
          * The next payment is due at the end of the paid period. If that is over, it is due immediately, for the rest of the current period.
          */
         post: operations["unpauseSubscription"];
+    };
+    "/merchant/apps/{appId}/subscriptions/{subscriptionId}/upcoming": {
+        /**
+         * Preview the next invoice of a subscription
+         * The open invoice, or what would be drawn up for the next payment; nothing is stored. data is null where no payment will be due: after a cancellation, in a pause, after the end.
+         */
+        get: operations["getUpcomingInvoice"];
     };
     "/merchant/apps/{appId}/transactions": {
         /**
@@ -488,6 +522,10 @@ export interface paths {
          */
         post: operations["createRevokeTransaction"];
     };
+    "/subscriber/invoices/{invoiceId}": {
+        /** Read an invoice */
+        get: operations["getOwnInvoice"];
+    };
     "/subscriber/offers/{offerId}": {
         /** Read how far a sponsored transaction has come */
         get: operations["getOwnOffer"];
@@ -559,6 +597,10 @@ export interface paths {
          * Sign and send it. The service reads the result from the chain.
          */
         post: operations["createCloseTransaction"];
+    };
+    "/subscriber/subscriptions/{subscriptionId}/invoices": {
+        /** List the invoices of a subscription */
+        get: operations["listOwnInvoices"];
     };
     "/subscriber/subscriptions/{subscriptionId}/plan": {
         /**
@@ -1109,7 +1151,58 @@ export interface components {
             /** A sample event that the merchant triggered in development. */
             test?: boolean;
         };
+        CreditChangedEvent: {
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            /** What it is about, and the fields of the event type. */
+            data: {
+                /** The change, USDC base units; negative: less. */
+                amount: string;
+                appId: string;
+                /** The credit after the change, USDC base units. */
+                balance: string;
+                /** The customer: GET .../customers/{customerId}. */
+                customerId: string;
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
+                externalId: string | null;
+                /** A Solana address in Base58. */
+                merchantWallet: string;
+                /**
+                 * Why it changed.
+                 *
+                 *     - `granted`: The merchant granted it.
+                 *     - `taken_back`: The merchant took it back.
+                 *     - `change_of_plan`: The unused part of what was paid to a replaced subscription.
+                 *     - `unmatched_pull`: A payment that was found pays no invoice.
+                 */
+                reason: "granted" | "taken_back" | "change_of_plan" | "unmatched_pull";
+                /** A sample event that the merchant triggered in development. */
+                test?: boolean;
+                /** A Solana address in Base58. */
+                wallet: string | null;
+            };
+            /** The same on every attempt and replay; use it for deduplication. */
+            id: string;
+            /** The event type. */
+            type: "credit_changed";
+        };
         Customer: {
+            appId: string;
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            /** The e-mail address; null if not known. */
+            email: string | null;
+            /** Your id of the customer, which a checkout session or your PATCH set; null: the customer is a wallet. */
+            externalId: string | null;
+            id: string;
+            /** The name of the customer; null if not known. */
+            name: string | null;
+            /** The subscriptions, newest first, at most 20. */
+            subscriptionIds: string[];
+            /** The wallet of a customer without externalId. */
+            wallet: string | null;
+        };
+        CustomerSums: {
             /** Total amountGross of the succeeded payments, USDC base units. */
             amountPaid: string;
             /** Total of the finalized refunds, USDC base units. */
@@ -1180,7 +1273,7 @@ export interface components {
             createdAt: string;
             eventId: string;
             /** The event’s type. */
-            eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
+            eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed";
             /** ISO 8601, UTC. */
             finishedAt: string | null;
             id: string;
@@ -1279,10 +1372,10 @@ export interface components {
             /** null for an event of a plan or an endpoint. */
             subscriptionId: string | null;
             /** The event type. endpoint_disabled is only listed, and sent to no endpoint. */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled";
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed" | "endpoint_disabled";
         };
         /** Opt-in event types, in addition to those that every endpoint gets. */
-        ExtraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+        ExtraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed")[];
         Failure: {
             /** Always null. */
             data: null;
@@ -1330,7 +1423,7 @@ export interface components {
             /** Whether it is a sample event that the merchant triggered. */
             sample: boolean;
             /** The event type. */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed" | "ping";
         };
         HandedOver: {
             /** Whether the service has cancelled the subscription on its side because it does not pay for the cancellation. Nothing more is collected, and you need not sign again. */
@@ -1348,6 +1441,199 @@ export interface components {
             subscriptionId: string | null;
             /** A subscriber’s JWT. Given once, to the first request with the signed transaction. */
             token: string | null;
+        };
+        Invoice: {
+            /** Sum of the adjustment lines. */
+            adjustmentAmount: string;
+            /** The part of total that is collected from the wallet. */
+            amountDue: string;
+            appId: string;
+            /** When it was closed; null while it is open. */
+            closedAt: string | null;
+            /** Start of the time that it pays for; null if it pays for none. */
+            coversFrom: string | null;
+            /** End of the time that it pays for. */
+            coversTo: string | null;
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            /** The part of total that credit pays. */
+            creditApplied: string;
+            /** The customer: GET .../customers/{customerId}. */
+            customerId: string;
+            /** Sum of the discount lines; at most 0. */
+            discountAmount: string;
+            /** When it was drawn up, by the clock of the chain. */
+            drawnUpAt: string;
+            /** From this time on it is collected. */
+            dueAt: string;
+            /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
+            externalId: string | null;
+            /** Number of failed tries to collect it. */
+            failedTries: number;
+            id: string;
+            /** Always 0: nothing of this kind is billed yet. */
+            itemsAmount: string;
+            /** They add up to total, and never change. */
+            lines: components["schemas"]["InvoiceLine"][];
+            /** The next try after a failed one; null without one. */
+            nextTryAt: string | null;
+            /** End of that period. */
+            periodEnd: string | null;
+            /** Start of the period on chain in which it is collected. */
+            periodStart: string | null;
+            /** Sum of the plan lines. */
+            planAmount: string;
+            planId: string;
+            reason: components["schemas"]["InvoiceReason"];
+            state: components["schemas"]["InvoiceState"];
+            /** A Solana address in Base58. */
+            subscriberWallet: string;
+            subscriptionId: string;
+            /** Always 0: nothing of this kind is billed yet. */
+            taxAmount: string;
+            /** Sum of all lines: creditApplied + amountDue. */
+            total: string;
+            /** Always 0: nothing of this kind is billed yet. */
+            usageAmount: string;
+            voidReason: components["schemas"]["VoidReason"] | null;
+        };
+        InvoiceLine: {
+            /** USDC base units (6 decimals) as a string; negative for a reduction. */
+            amount: string;
+            /**
+             * The kind of the line.
+             *
+             *     - `plan`: The amount of the plan, or the part of it for the time that is charged.
+             *     - `discount`: What a discount takes off.
+             *     - `adjustment`: What is not charged, or was collected beyond the price: source says why.
+             */
+            kind: "plan" | "discount" | "adjustment";
+            /**
+             * Why an adjustment was made.
+             *
+             *     - `minimum`: A part of a period below the minimum amount of a plan is not collected.
+             *     - `room`: The program on chain allows no more in this period.
+             *     - `pull`: A payment that was found on chain moved another amount.
+             */
+            source?: "minimum" | "room" | "pull";
+        };
+        /**
+         * What it is for.
+         *
+         *     - `period`: It is for a period.
+         *     - `foreign`: Another puller of the plan collected in a paid period. It pays for no time.
+         */
+        InvoiceReason: "period" | "foreign";
+        /**
+         * What became of it.
+         *
+         *     - `open`: It is due, and is collected from its dueAt on.
+         *     - `paid`: A payment or credit paid it, or there was nothing to pay.
+         *     - `void`: It is not collected: voidReason says why.
+         *     - `uncollectible`: It failed until its period or its retries were over. It is never charged later.
+         */
+        InvoiceState: "open" | "paid" | "void" | "uncollectible";
+        InvoiceUncollectibleEvent: {
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            /** The subscription after the event, and the fields of the event type. */
+            data: {
+                /** Grant access until this time. */
+                accessUntil: string | null;
+                /** The part of total that is not collected any more. */
+                amountDue: string;
+                appId: string;
+                /** Start of the time that it is for. */
+                coversFrom: string | null;
+                /** End of the time that it is for. */
+                coversTo: string | null;
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
+                externalId: string | null;
+                /** The invoice: GET .../invoices/{invoiceId}. */
+                invoiceId: string;
+                /** A Solana address in Base58. */
+                merchantWallet: string;
+                metadata: components["schemas"]["Metadata"];
+                ownIdsFrom: components["schemas"]["OwnIdsFrom"] | null;
+                /** End of the paid period. */
+                paidThrough: string | null;
+                planId: string;
+                /** The plan’s name. */
+                planName: string;
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
+                sequence: number;
+                /** Status of the subscription after the event. */
+                status: "active" | "past_due" | "cancelled" | "expired";
+                /** A Solana address in Base58. */
+                subscriberWallet: string;
+                subscriptionId: string;
+                /** Address of the account on chain, in Base58. */
+                subscriptionPda: string;
+                /** A sample event that the merchant triggered in development. */
+                test?: boolean;
+                /** Sum of its lines, USDC base units. */
+                total: string;
+            };
+            /** The same on every attempt and replay; use it for deduplication. */
+            id: string;
+            /** The event type. */
+            type: "invoice_uncollectible";
+        };
+        InvoiceVoidedEvent: {
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            /** The subscription after the event, and the fields of the event type. */
+            data: {
+                /** Grant access until this time. */
+                accessUntil: string | null;
+                /** The part of total that is not collected any more. */
+                amountDue: string;
+                appId: string;
+                /** Start of the time that it is for. */
+                coversFrom: string | null;
+                /** End of the time that it is for. */
+                coversTo: string | null;
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
+                externalId: string | null;
+                /** The invoice: GET .../invoices/{invoiceId}. */
+                invoiceId: string;
+                /** A Solana address in Base58. */
+                merchantWallet: string;
+                metadata: components["schemas"]["Metadata"];
+                /** Due time of the next payment; null if none will be due. */
+                nextPaymentDue: string | null;
+                ownIdsFrom: components["schemas"]["OwnIdsFrom"] | null;
+                /** End of the paid period. */
+                paidThrough: string | null;
+                planId: string;
+                /** The plan’s name. */
+                planName: string;
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
+                sequence: number;
+                /** Status of the subscription after the event. */
+                status: "active" | "past_due" | "cancelled" | "expired";
+                /** A Solana address in Base58. */
+                subscriberWallet: string;
+                subscriptionId: string;
+                /** Address of the account on chain, in Base58. */
+                subscriptionPda: string;
+                /** A sample event that the merchant triggered in development. */
+                test?: boolean;
+                /** Sum of its lines, USDC base units. */
+                total: string;
+                /**
+                 * Why it is not collected.
+                 *
+                 *     - `forgiven`: The merchant forgave it. Its time counts as covered.
+                 *     - `replaced`: Another invoice took its place, for example after a change of the discount.
+                 *     - `ended`: The subscription ended, was paused, or changed its plan before it was paid.
+                 */
+                voidReason: "forgiven" | "replaced" | "ended";
+            };
+            /** The same on every attempt and replay; use it for deduplication. */
+            id: string;
+            /** The event type. */
+            type: "invoice_voided";
         };
         /**
          * Why the last attempt got no answer; null with an answer.
@@ -1573,6 +1859,57 @@ export interface components {
         OwnIdsBySubscriber: boolean;
         /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
         OwnIdsFrom: "checkout" | "merchant" | "subscriber";
+        OwnInvoice: {
+            /** Sum of the adjustment lines. */
+            adjustmentAmount: string;
+            /** The part of total that is collected from the wallet. */
+            amountDue: string;
+            appId: string;
+            /** When it was closed; null while it is open. */
+            closedAt: string | null;
+            /** Start of the time that it pays for; null if it pays for none. */
+            coversFrom: string | null;
+            /** End of the time that it pays for. */
+            coversTo: string | null;
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            /** The part of total that credit pays. */
+            creditApplied: string;
+            /** Sum of the discount lines; at most 0. */
+            discountAmount: string;
+            /** When it was drawn up, by the clock of the chain. */
+            drawnUpAt: string;
+            /** From this time on it is collected. */
+            dueAt: string;
+            /** Number of failed tries to collect it. */
+            failedTries: number;
+            id: string;
+            /** Always 0: nothing of this kind is billed yet. */
+            itemsAmount: string;
+            /** They add up to total, and never change. */
+            lines: components["schemas"]["InvoiceLine"][];
+            /** The next try after a failed one; null without one. */
+            nextTryAt: string | null;
+            /** End of that period. */
+            periodEnd: string | null;
+            /** Start of the period on chain in which it is collected. */
+            periodStart: string | null;
+            /** Sum of the plan lines. */
+            planAmount: string;
+            planId: string;
+            reason: components["schemas"]["InvoiceReason"];
+            state: components["schemas"]["InvoiceState"];
+            /** A Solana address in Base58. */
+            subscriberWallet: string;
+            subscriptionId: string;
+            /** Always 0: nothing of this kind is billed yet. */
+            taxAmount: string;
+            /** Sum of all lines: creditApplied + amountDue. */
+            total: string;
+            /** Always 0: nothing of this kind is billed yet. */
+            usageAmount: string;
+            voidReason: components["schemas"]["VoidReason"] | null;
+        };
         OwnPlan: {
             /** USDC base units (6 decimals) as a string. */
             amount: string;
@@ -1691,6 +2028,8 @@ export interface components {
             /** True for a payment beyond the one that paid its period: it pays for no other period and has no event. Refund it if it was not wanted. */
             further: boolean;
             id: string;
+            /** The invoice that it paid, or failed to pay; null for a payment that was found and pays none. */
+            invoiceId: string | null;
             /** ISO 8601, UTC. */
             occurredAt: string;
             /** ISO 8601, UTC. */
@@ -1700,6 +2039,7 @@ export interface components {
             planId: string;
             /** USDC base units (6 decimals) as a string. */
             platformFee: string;
+            reason: components["schemas"]["InvoiceReason"] | null;
             /** The page of the receipt, for the subscriber. Whoever has the URL can read it. Null for a failed payment. */
             receiptUrl: string | null;
             /** failed: no USDC was transferred. */
@@ -1903,7 +2243,7 @@ export interface components {
         PlanBlockedEvent: {
             /** ISO 8601, UTC. */
             createdAt: string;
-            /** The plan, and the fields of the event type. */
+            /** What it is about, and the fields of the event type. */
             data: {
                 appId: string;
                 /**
@@ -2263,7 +2603,7 @@ export interface components {
             /** HTTP status of the response; null without a response. */
             status: number | null;
             /** The event type. */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed" | "ping";
             /** URL of the endpoint that it was sent to; null if the app has none. */
             webhookId: string | null;
         };
@@ -2298,7 +2638,7 @@ export interface components {
             what: string;
         };
         /** One of the events; "type" is the discriminator. */
-        SentEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["PingEvent"];
+        SentEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["InvoiceVoidedEvent"] | components["schemas"]["InvoiceUncollectibleEvent"] | components["schemas"]["CreditChangedEvent"] | components["schemas"]["PingEvent"];
         SentTransaction: {
             /** The offer that the transaction came from; without it exactly one open offer of the wallet must fit. */
             offerId?: string;
@@ -2686,6 +3026,8 @@ export interface components {
             /** True for a payment beyond the one that paid its period: it pays for no other period and has no event. Refund it if it was not wanted. */
             further: boolean;
             id: string;
+            /** The invoice that it paid, or failed to pay; null for a payment that was found and pays none. */
+            invoiceId: string | null;
             /** ISO 8601, UTC. */
             occurredAt: string;
             /** ISO 8601, UTC. */
@@ -2695,6 +3037,7 @@ export interface components {
             planId: string;
             /** USDC base units (6 decimals) as a string. */
             platformFee: string;
+            reason: components["schemas"]["InvoiceReason"] | null;
             /** The page of the receipt, for the subscriber. Whoever has the URL can read it. Null for a failed payment. */
             receiptUrl: string | null;
             /** failed: no USDC was transferred. */
@@ -2733,6 +3076,66 @@ export interface components {
             /** Address of the account on chain, in Base58. */
             subscriptionPda: string;
         };
+        UpcomingInvoice: {
+            /** Sum of the adjustment lines. */
+            adjustmentAmount: string;
+            /** The part of total that is collected from the wallet. */
+            amountDue: string;
+            appId: string;
+            /** It is what would be drawn up by the terms of this time. A later change of the discount or the credit changes it. */
+            asOf: string;
+            /** Start of the time that it pays for; null if it pays for none. */
+            coversFrom: string | null;
+            /** End of the time that it pays for. */
+            coversTo: string | null;
+            /** The part of total that credit pays. */
+            creditApplied: string;
+            /** The customer: GET .../customers/{customerId}. */
+            customerId: string;
+            /** Sum of the discount lines; at most 0. */
+            discountAmount: string;
+            /** Null: it is not drawn up yet. */
+            drawnUpAt: string | null;
+            /** From this time on it is collected. */
+            dueAt: string;
+            /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
+            externalId: string | null;
+            /** Number of failed tries to collect it. */
+            failedTries: number;
+            /** The open invoice; null: it is not drawn up yet. */
+            id: string | null;
+            /** Always 0: nothing of this kind is billed yet. */
+            itemsAmount: string;
+            /** They add up to total, and never change. */
+            lines: components["schemas"]["InvoiceLine"][];
+            /** The next try after a failed one; null without one. */
+            nextTryAt: string | null;
+            /** End of that period. */
+            periodEnd: string | null;
+            /** Start of the period on chain in which it is collected. */
+            periodStart: string | null;
+            /** Sum of the plan lines. */
+            planAmount: string;
+            planId: string;
+            reason: components["schemas"]["InvoiceReason"];
+            /** A Solana address in Base58. */
+            subscriberWallet: string;
+            subscriptionId: string;
+            /** Always 0: nothing of this kind is billed yet. */
+            taxAmount: string;
+            /** Sum of all lines: creditApplied + amountDue. */
+            total: string;
+            /** Always 0: nothing of this kind is billed yet. */
+            usageAmount: string;
+        };
+        /**
+         * Why it is not collected; null unless void.
+         *
+         *     - `forgiven`: The merchant forgave it. Its time counts as covered.
+         *     - `replaced`: Another invoice took its place, for example after a change of the discount.
+         *     - `ended`: The subscription ended, was paused, or changed its plan before it was paid.
+         */
+        VoidReason: "forgiven" | "replaced" | "ended";
         WebhookEndpoint: {
             appId: string;
             /** ISO 8601, UTC. */
@@ -2762,7 +3165,7 @@ export interface components {
             url: string;
         };
         /** One of the events; "type" is the discriminator. */
-        WebhookEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["EndpointDisabledEvent"];
+        WebhookEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["InvoiceVoidedEvent"] | components["schemas"]["InvoiceUncollectibleEvent"] | components["schemas"]["CreditChangedEvent"] | components["schemas"]["EndpointDisabledEvent"];
         /** Your own headers of each request, up to 10, such as an authorization for a gateway. They replace all earlier ones; null removes them. Headers of the service and of the connection are refused. */
         WebhookHeaders: {
             [key: string]: string;
@@ -2776,7 +3179,7 @@ export interface components {
             createdAt: string;
             eventId: string;
             /** The event’s type. */
-            eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
+            eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed";
             /** ISO 8601, UTC. */
             finishedAt: string | null;
             id: string;
@@ -2803,7 +3206,7 @@ export interface components {
             /** null for an event of a plan or an endpoint. */
             subscriptionId: string | null;
             /** The event type. endpoint_disabled is only listed, and sent to no endpoint. */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled";
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed" | "endpoint_disabled";
         };
     };
     responses: never;
@@ -3410,7 +3813,7 @@ export interface operations {
             };
         };
     };
-    getCustomer: {
+    getCustomerSums: {
         parameters: {
             query?: {
                 /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
@@ -3420,6 +3823,53 @@ export interface operations {
             };
             path: {
                 appId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["CustomerSums"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listCustomers: {
+        parameters: {
+            query?: {
+                /** Start of the next page: X-Next-Cursor of the previous page. */
+                cursor?: string;
+                /** The customer with this externalId. */
+                externalId?: string;
+                /** Rows per page. */
+                limit?: number;
+                /** The customer without externalId who has this wallet. */
+                wallet?: string;
+            };
+            path: {
+                appId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Customer"][];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    getCustomer: {
+        parameters: {
+            path: {
+                appId: string;
+                customerId: string;
             };
         };
         requestBody?: never;
@@ -3448,7 +3898,7 @@ export interface operations {
                 /** Only with this status. Several are separated by commas. */
                 status?: ("pending" | "delivered" | "failed" | "cancelled")[];
                 /** Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed")[];
                 /** Created before this time. */
                 until?: string;
             };
@@ -3526,7 +3976,7 @@ export interface operations {
                 /** Events of this subscription. */
                 subscriptionId?: string;
                 /** Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed" | "endpoint_disabled")[];
                 /** Created before this time. */
                 until?: string;
             };
@@ -3632,7 +4082,7 @@ export interface operations {
                         [key: string]: unknown;
                     };
                     /** The event type of the sample. */
-                    type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
+                    type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed" | "ping";
                 };
             };
         };
@@ -3641,6 +4091,92 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["SampleEvent"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listInvoices: {
+        parameters: {
+            query?: {
+                /** Start of the next page: X-Next-Cursor of the previous page. */
+                cursor?: string;
+                /** Invoices of the subscriptions that have this externalId now. */
+                externalId?: string;
+                /** Rows per page. */
+                limit?: number;
+                /** Invoices of the subscriptions to this plan. */
+                planId?: string;
+                /** Only with this reason. Several are separated by commas. */
+                reason?: ("period" | "foreign")[];
+                /** Drawn up at this time or later. */
+                since?: string;
+                /** Only in this state. Several are separated by commas. */
+                state?: ("open" | "paid" | "void" | "uncollectible")[];
+                /** Invoices of this wallet. */
+                subscriberWallet?: string;
+                /** Invoices of this subscription. */
+                subscriptionId?: string;
+                /** Drawn up before this time. */
+                until?: string;
+            };
+            path: {
+                appId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Invoice"][];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    getInvoice: {
+        parameters: {
+            path: {
+                appId: string;
+                invoiceId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Invoice"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    voidInvoice: {
+        parameters: {
+            header?: {
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
+                "idempotency-key"?: string;
+            };
+            path: {
+                appId: string;
+                invoiceId: string;
+            };
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never> | null;
+            };
+        };
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Invoice"];
                         success: true;
                     };
                 };
@@ -3924,7 +4460,7 @@ export interface operations {
                     /** Status of the newest delivery. unsent: events that were never queued. retrying: pending after a failed attempt, with the next one not due yet; no delivery is added, the next attempt is made now. */
                     status?: "pending" | "delivered" | "failed" | "cancelled" | "unsent" | "retrying";
                     /** Events of this type. */
-                    type?: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
+                    type?: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed";
                     /** Queued before this time. */
                     until?: string;
                 } | null;
@@ -4301,6 +4837,25 @@ export interface operations {
             };
         };
     };
+    getUpcomingInvoice: {
+        parameters: {
+            path: {
+                appId: string;
+                subscriptionId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["UpcomingInvoice"] | null;
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
     listTransactions: {
         parameters: {
             query?: {
@@ -4605,7 +5160,7 @@ export interface operations {
                 /** Only with this status. Several are separated by commas. */
                 status?: ("pending" | "delivered" | "failed" | "cancelled")[];
                 /** Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed")[];
                 /** Created before this time. */
                 until?: string;
             };
@@ -4764,7 +5319,7 @@ export interface operations {
                 /** Events of this subscription. */
                 subscriptionId?: string;
                 /** Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "invoice_voided" | "invoice_uncollectible" | "credit_changed" | "endpoint_disabled")[];
                 /** Created before this time. */
                 until?: string;
             };
@@ -5019,6 +5574,24 @@ export interface operations {
                             /** An unsigned Solana transaction in Base64, for the wallet to sign and send. */
                             transaction: string;
                         };
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    getOwnInvoice: {
+        parameters: {
+            path: {
+                invoiceId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["OwnInvoice"];
                         success: true;
                     };
                 };
@@ -5346,6 +5919,30 @@ export interface operations {
             };
         };
     };
+    listOwnInvoices: {
+        parameters: {
+            query?: {
+                /** Start of the next page: X-Next-Cursor of the previous page. */
+                cursor?: string;
+                /** Rows per page. */
+                limit?: number;
+            };
+            path: {
+                subscriptionId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["OwnInvoice"][];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
     listOwnPlan: {
         parameters: {
             path: {
@@ -5519,6 +6116,7 @@ export const idempotentPosts: ReadonlySet<string> = new Set([
   '/merchant/apps/{appId}/checkout-sessions',
   '/merchant/apps/{appId}/deliveries/{deliveryId}/replay',
   '/merchant/apps/{appId}/events/{eventId}/replay',
+  '/merchant/apps/{appId}/invoices/{invoiceId}/void',
   '/merchant/apps/{appId}/plans',
   '/merchant/apps/{appId}/replays',
   '/merchant/apps/{appId}/subscriptions/{subscriptionId}/cancel',

@@ -61,6 +61,49 @@ export const blockReasons = {
 
 export type BlockReason = keyof typeof blockReasons;
 
+/** `state` of an invoice. */
+export const invoiceStates = {
+  open: 'It is due, and is collected from its dueAt on.',
+  paid: 'A payment or credit paid it, or there was nothing to pay.',
+  void: 'It is not collected: voidReason says why.',
+  uncollectible: 'It failed until its period or its retries were over. It is never charged later.',
+} as const;
+
+/** `reason` of an invoice. */
+export const invoiceReasons = {
+  period: 'It is for a period.',
+  foreign: 'Another puller of the plan collected in a paid period. It pays for no time.',
+} as const;
+
+/** `voidReason` of an invoice. */
+export const voidReasons = {
+  forgiven: 'The merchant forgave it. Its time counts as covered.',
+  replaced: 'Another invoice took its place, for example after a change of the discount.',
+  ended: 'The subscription ended, was paused, or changed its plan before it was paid.',
+} as const;
+
+/** `kind` of an invoice's line. */
+export const lineKinds = {
+  plan: 'The amount of the plan, or the part of it for the time that is charged.',
+  discount: 'What a discount takes off.',
+  adjustment: 'What is not charged, or was collected beyond the price: source says why.',
+} as const;
+
+/** `source` of an adjustment line. */
+export const adjustmentSources = {
+  minimum: 'A part of a period below the minimum amount of a plan is not collected.',
+  room: 'The program on chain allows no more in this period.',
+  pull: 'A payment that was found on chain moved another amount.',
+} as const;
+
+/** `reason` of a change of a customer's credit. */
+export const creditReasons = {
+  granted: 'The merchant granted it.',
+  taken_back: 'The merchant took it back.',
+  change_of_plan: 'The unused part of what was paid to a replaced subscription.',
+  unmatched_pull: 'A payment that was found pays no invoice.',
+} as const;
+
 /** `cancelRequestedBy` of a subscription. */
 export const cancelRequesters = {
   subscriber: 'The wallet cancelled.',

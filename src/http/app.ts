@@ -57,6 +57,8 @@ const HEAD_TIMEOUT = 10_000;
 const REQUEST_TIMEOUT = 20_000;
 /** After this many requests, the server closes the connection. */
 const MAX_REQUESTS_PER_SOCKET = 1000;
+/** Query parameters that may have several values, separated by commas. */
+const SEVERAL: ReadonlySet<string> = new Set(['status', 'state', 'reason', 'type', 'expand']);
 
 /** Builds the API from its dependencies. The caller starts and closes the server. */
 export function buildApp(deps: ApiDeps): Api {
@@ -201,11 +203,9 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
       const text = query[name];
       if (typeof text === 'string' && /^\d{1,4}$/.test(text)) query[name] = Number(text);
     }
-    // Each of these parameters may have several values, separated by commas. Here the text becomes
-    // a list.
+    // Separates the values of a parameter that may have several.
     for (const [name, text] of Object.entries(query))
-      if (typeof text === 'string' && ['status', 'type', 'expand'].includes(name))
-        query[name] = text.split(',');
+      if (typeof text === 'string' && SEVERAL.has(name)) query[name] = text.split(',');
     trimExternalId(request);
     done(brokenQuery(request) ?? unusedKey(request));
   });

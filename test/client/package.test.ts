@@ -62,6 +62,7 @@ try {
   const event = verifyWebhook('{}', {}, 'whsec_x');
   if (event.type === 'ping') void event.data.webhookId;
   else if (event.type === 'plan_blocked') void event.data.collectionBlockedReason;
+  else if (event.type === 'credit_changed') void event.data.balance.length;
   else void event.data.sequence.toFixed();
 } catch (error) {
   if (error instanceof WebhookVerificationError) reason = error.reason;

@@ -109,16 +109,20 @@ async function furnished(subscriberWallet: string) {
     `/merchant/apps/${merchant.appId}/checkout-sessions`,
     { token: merchant.key, body: { planId } },
   );
+  const transactionId = await insertPayment(api.sql, subscriptionId, '2025-12-01');
+  const [named] = await api.sql<[{ invoiceId: string; customerId: string }]>`
+    select id as invoice_id, customer_id from invoices where subscription_id = ${subscriptionId}`;
   return {
     ...merchant,
     ids: {
+      ...named,
       appId: merchant.appId,
       planId,
       subscriptionId,
       webhookId: body.data.id,
       eventId,
       deliveryId,
-      transactionId: await insertPayment(api.sql, subscriptionId, '2025-12-01'),
+      transactionId,
       keyId,
       checkoutSessionId: session.body.data.id,
     },
@@ -251,6 +255,7 @@ void t.test(
       await insertPlan(api.sql, mine);
       await api.sql`insert into checkout_sessions (app_id, plan_id) values (${appId}, ${planId})`;
       await insertSubscription(api.sql, { appId, planId }, { subscriberWallet: subscriber.wallet });
+      await insertSubscription(api.sql, { appId, planId });
       await insertUnregistered(api.sql, {
         appId,
         planId,
@@ -268,7 +273,7 @@ void t.test(
       ({ path, operation }) =>
         !path.endsWith('/webhooks') && operation.parameters?.some(({ name }) => name === 'cursor'),
     );
-    t.equal(lists.length, 17);
+    t.equal(lists.length, 20);
     const cursors: string[] = [];
     for (const { path, name } of lists) {
       const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;

@@ -60,6 +60,7 @@ const promised = `
   POST /merchant/apps/{appId}/webhooks/{webhookId}/deliveries/{deliveryId}/replay, GET /merchant/apps/{appId}/events,
   GET /merchant/apps/{appId}/events/{eventId}, GET /merchant/apps/{appId}/events/next, POST /merchant/apps/{appId}/events/sample, GET /subscriber/plans/{planId}, POST /subscriber/plans/{planId}/subscribe,
   POST /subscriber/subscriptions, GET /subscriber/subscriptions, GET /subscriber/subscriptions/{subscriptionId},
+  GET /subscriber/subscriptions/{subscriptionId}/invoices, GET /subscriber/invoices/{invoiceId},
   GET /subscriber/subscriptions/{subscriptionId}/transactions, POST /subscriber/subscriptions/{subscriptionId}/cancel,
   POST /subscriber/subscriptions/{subscriptionId}/resume, POST /subscriber/subscriptions/{subscriptionId}/close,
   POST /subscriber/subscriptions/{subscriptionId}/repair, POST /subscriber/approval/revoke, GET /subscriber/plans/{planId}/standing, POST /subscriber/transactions,
@@ -72,7 +73,11 @@ const promised = `
   GET /subscriber/subscriptions/{subscriptionId}/plans, GET /subscriber/subscriptions/{subscriptionId}/plan, GET /merchant/apps/{appId}/statements/{month},
   GET /merchant/apps/{appId}/statements/{month}/csv, GET /merchant/apps/{appId}/statements/{month}/page,
   GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/change,
+  GET /merchant/apps/{appId}/customers, GET /merchant/apps/{appId}/customers/{customerId},
   GET /merchant/apps/{appId}/customer, GET /merchant/apps/{appId}/refunds,
+  GET /merchant/apps/{appId}/invoices, GET /merchant/apps/{appId}/invoices/{invoiceId},
+  GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/upcoming,
+  POST /merchant/apps/{appId}/invoices/{invoiceId}/void,
   GET /merchant/apps/{appId}/attention, GET /merchant/apps/{appId}/search, GET /merchant/publishing-cost, GET /healthz, GET /readyz`
   .split(',')
   .map((line) => line.trim());
@@ -95,7 +100,7 @@ void t.test('operation ids are a verb and a noun, and unique', async (t) => {
   for (const id of ids)
     t.match(
       id,
-      /^(list|get|create|update|delete|revoke|register|verify|cancel|replay|rotate|send|test|export|follow|pause|unpause|set|remove|refund)[A-Z][A-Za-z]+$/,
+      /^(list|get|create|update|delete|revoke|register|verify|cancel|replay|rotate|send|test|export|follow|pause|unpause|set|remove|refund|void)[A-Z][A-Za-z]+$/,
     );
   for (const id of ['listSubscriptions', 'replayDelivery', 'cancelSubscription', 'createWebhook'])
     t.ok(ids.includes(id), id);

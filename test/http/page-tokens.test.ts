@@ -14,6 +14,7 @@ import {
   testApi,
   type TestApi,
 } from '../fixtures/http.ts';
+import { insertInvoice } from '../fixtures/rows.ts';
 
 const shop = 'https://shop.test';
 const desk = 'https://desk.test';
@@ -42,11 +43,12 @@ async function sold(api: ChainApi, buyer: Signed) {
     token: buyer.token,
     body: { appId, planId, subscriptionPda },
   });
-  return { ...merchant, planId, subscriptionPda, id: body.data.id };
+  const invoiceId = await insertInvoice(api.sql, body.data.id);
+  return { ...merchant, planId, subscriptionPda, invoiceId, id: body.data.id };
 }
 
-/** Each route under /subscriber that names an app, a plan or a subscription. */
-const requestsOf = ({ id, planId, appId, subscriptionPda }: Awaited<ReturnType<typeof sold>>) =>
+/** Each route under /subscriber that names an app, a plan, a subscription or an invoice. */
+const requestsOf = ({ id, planId, appId, ...sale }: Awaited<ReturnType<typeof sold>>) =>
   [
     ['GET', `/subscriptions/${id}`],
     ['GET', `/subscriptions/${id}/transactions`],
@@ -61,7 +63,9 @@ const requestsOf = ({ id, planId, appId, subscriptionPda }: Awaited<ReturnType<t
     ['POST', `/subscriptions/${id}/repair`],
     ['POST', `/subscriptions/${id}/change`, { planId, when: 'now' }],
     ['POST', `/plans/${planId}/subscribe`],
-    ['POST', '/subscriptions', { appId, planId, subscriptionPda }],
+    ['POST', '/subscriptions', { appId, planId, subscriptionPda: sale.subscriptionPda }],
+    ['GET', `/subscriptions/${id}/invoices`],
+    ['GET', `/invoices/${sale.invoiceId}`],
   ] as const;
 
 const nameOf = ([method, path]: readonly [string, string, object?]) => `${method} ${path}`;

@@ -19,12 +19,13 @@ import {
   queueDeliveriesAgain,
   queueUnsent,
 } from '../../src/db/delivering/replays.ts';
+import { anyInvoice, listInvoices } from '../../src/db/money/invoice-lists.ts';
 import { anyTransaction, listTransactions } from '../../src/db/money/payments.ts';
 import { listRefundsOfApp } from '../../src/db/money/refunds.ts';
 import { connect, type Sql } from '../../src/db/postgres/connect.ts';
 import { FIRST_ID, LAST_ID } from '../../src/db/postgres/ids.ts';
 import { listCheckoutSessions } from '../../src/db/subscriptions/checkout-sessions.ts';
-import { readCustomer } from '../../src/db/subscriptions/customers.ts';
+import { listCustomers, readCustomer } from '../../src/db/subscriptions/customers.ts';
 import {
   listSubscriptionsOfApp,
   listSubscriptionsOfWallet,
@@ -202,6 +203,7 @@ void t.test(
       )[0]!.id;
     const event = await idIn('events');
     const payment = await idIn('payments');
+    const invoice = await idIn('invoices');
     const [delivery] = await sql<
       { id: string }[]
     >`select id from all_deliveries where event_id = ${event}`;
@@ -246,6 +248,7 @@ void t.test(
     const table = {
       subscriptions: await rowsOf('subscriptions', 'created_at'),
       payments: await rowsOf('payments', 'occurred_at'),
+      invoices: await rowsOf('invoices', 'drawn_up_at'),
       events: await rowsOf('events', 'created_at'),
       deliveries: await rowsOf('all_deliveries', 'created_at'),
     };
@@ -274,7 +277,7 @@ void t.test(
       // of one that is everywhere.
       most:
         filters.status === null && filters.subscriberWallet !== 'everywhere'
-          ? 1 + 4 * limit
+          ? 1 + 5 * limit
           : undefined,
       expected: () => within(table.subscriptions, { appId, ...filters }, time, page),
     }));
@@ -293,10 +296,28 @@ void t.test(
           { ...anyTransaction, ...filters, ...time, ...statusOf(filters) },
           page,
         ),
-      // Each row's plan and subscription are read; the cursor's row, and the subscription that
-      // is named.
-      most: filters.status === null && filters.planId === null ? 2 + 3 * limit : undefined,
+      // Each row's plan, subscription and invoice are read; the cursor's row, and the subscription
+      // that is named.
+      most: filters.status === null && filters.planId === null ? 2 + 4 * limit : undefined,
       expected: () => within(table.payments, { appId, ...filters }, time, page),
+    }));
+    const invoices = combinations({
+      state: [null, 'open', 'paid', 'void'],
+      subscriptionId: [null, subscription, plain, other.subscriptionId, absent],
+      time: times,
+      page: pages(invoice),
+    }).map(({ time, page, state, ...filters }): List => ({
+      name: named('invoices', { state, ...filters, ...time }, page),
+      ask: (handle) =>
+        listInvoices(
+          handle,
+          appId,
+          { ...anyInvoice, ...filters, ...time, state: state === null ? null : [state] },
+          page,
+        ),
+      // Each row's subscription is read; the cursor's row, and the subscription that is named.
+      most: state === null ? 2 + 2 * limit : undefined,
+      expected: () => within(table.invoices, { appId, state, ...filters }, time, page),
     }));
     const deliveries = combinations({
       // The filters that an index serves.
@@ -349,6 +370,16 @@ void t.test(
         ask: (handle) => listApiKeys(handle, many.merchantId, page),
         most: limit,
       })),
+      // A customer's subscriptions are read, too.
+      ...[
+        { externalId: null, wallet: null },
+        { externalId: null, wallet: many.customers[0]!.subscriberWallet },
+        { externalId: many.customers[1]!.externalId, wallet: null },
+      ].map((whose): List => ({
+        name: named('customers', whose, first),
+        ask: (handle) => listCustomers(handle, appId, whose, first),
+        most: 8 * limit,
+      })),
       ...[first, { after: deepPlan!.id, limit }].map((page): List => ({
         name: named('plans', {}, page),
         ask: (handle) => listPlans(handle, appId, page),
@@ -373,6 +404,11 @@ void t.test(
           {
             name: named('transactions of a customer', whose, page),
             ask: (handle) => listTransactions(handle, appId, { ...anyTransaction, ...whose }, page),
+            most: 6 * limit,
+          },
+          {
+            name: named('invoices of a customer', whose, page),
+            ask: (handle) => listInvoices(handle, appId, { ...anyInvoice, ...whose }, page),
             most: 6 * limit,
           },
           {
@@ -454,6 +490,7 @@ void t.test(
     for (const [name, lists] of Object.entries({
       subscriptions,
       transactions,
+      invoices,
       deliveries,
       events,
       others: plainLists,

@@ -131,7 +131,7 @@ void t.test(
 
     // Each figure equals the API's, and the sums equal those of the API's lists.
     const query = `externalId=${encodeURIComponent(externalId)}`;
-    const sums = await api<Schemas['Customer']>(`${appId}/customer?${query}`);
+    const sums = await api<Schemas['CustomerSums']>(`${appId}/customer?${query}`);
     const payments = await api<Schemas['Transaction'][]>(`${appId}/transactions?${query}`);
     t.equal(payments.length, 3);
     t.equal(

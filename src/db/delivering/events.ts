@@ -32,6 +32,9 @@ export const extraEventTypes = [
   'subscription_paused',
   'subscription_unpaused',
   'refund_recorded',
+  'invoice_voided',
+  'invoice_uncollectible',
+  'credit_changed',
 ] as const;
 
 export const eventTypes = [...standardEventTypes, ...extraEventTypes] as const;
@@ -45,8 +48,9 @@ export const listedEventTypes = [...eventTypes, 'endpoint_disabled'] as const;
 export type EventType = (typeof eventTypes)[number];
 export type ListedEventType = (typeof listedEventTypes)[number];
 export type ExtraEventType = (typeof extraEventTypes)[number];
-/** Types of events about a plan. Events of all other types are about a subscription. */
+/** Types of events about a plan and about a customer. All others are about a subscription. */
 export type PlanEventType = 'plan_blocked';
+export type CustomerEventType = 'credit_changed';
 
 /**
  * The subscription's state for an event. One statement reads the state and takes the next sequence
@@ -91,11 +95,22 @@ export interface PlanEventContext {
   merchantWallet: string;
 }
 
+/** The customer's fields that an event contains. */
+export interface CustomerEventContext {
+  /** Id for the new event. The id's timestamp is the event's time. */
+  eventId: string;
+  appId: string;
+  customerId: string;
+  externalId: string | null;
+  wallet: string | null;
+  merchantWallet: string;
+}
+
 /** An event to store. Its created_at is taken from its id. */
 export interface EventRow {
   id: string;
   appId: string;
-  /** subscriptionId and sequence are null for an event about a plan. */
+  /** subscriptionId and sequence are null for an event about a plan or a customer. */
   subscriptionId: string | null;
   sequence: bigint | null;
   type: EventType;
@@ -169,7 +184,7 @@ export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<st
 export interface EventListRow {
   id: string;
   appId: string;
-  /** subscriptionId and sequence are null for an event about a plan or an endpoint. */
+  /** subscriptionId and sequence are null unless the event is about a subscription. */
   subscriptionId: string | null;
   sequence: number | null;
   type: ListedEventType;

@@ -67,8 +67,8 @@ const sumTypes = {
   ...{ total: 'int8', creditApplied: 'int8', amountDue: 'int8', discountId: 'uuid' },
 } as const;
 
-/** The columns of an invoice's lines and sums. */
-function sumColumns({ lines, total, creditApplied, amountDue, discountId }: InvoiceSums) {
+/** The columns of an invoice's lines and sums. The amounts of the lines are text. */
+export function sumColumns({ lines, total, creditApplied, amountDue, discountId }: InvoiceSums) {
   const sumOf = (kind: Line['kind']) =>
     lines.reduce((sum, line) => (line.kind === kind ? sum + line.amount : sum), 0n);
   return {
@@ -155,14 +155,18 @@ export interface OpenColumns {
 export const openColumns = (sql: Queryable) => sql`
   open.amount_due as open_amount, open.period_end as open_until`;
 
-/** SQL that joins the open invoice of `subscriptions s`, also one that an attempt may pay. */
+/**
+ * SQL that joins the open invoice of `subscriptions s`, also one that an attempt may pay. A
+ * subscription has none before its payment is due.
+ */
 export const withOpen = (sql: Queryable) => sql`
   left join lateral (
     select newest.amount_due, newest.period_end from (
       ${newestInvoice(sql, sql`i.subscription_id, i.state, i.amount_due, i.period_end`)}
     ) as newest
     where newest.state = 'open' and newest.subscription_id = s.id
-  ) as open on s.next_payment_due is not null`;
+      and (s.status = 'past_due' or s.next_payment_due <= now())
+  ) as open on true`;
 
 /** Stores the invoices of subscriptions. Returns the ids of the stored ones, by place. */
 async function insertInvoices(

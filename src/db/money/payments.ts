@@ -164,6 +164,10 @@ export function readPaidByCredit(
 /** A payment for the lists of merchants and subscribers. */
 export interface TransactionRow {
   id: string;
+  /** Null for a pull that no invoice explains. */
+  invoiceId: string | null;
+  /** The reason of its invoice; null without one. */
+  reason: Invoice['reason'] | null;
   appId: string;
   planId: string;
   subscriptionId: string;
@@ -278,6 +282,7 @@ const listFound = (sql: Queryable, found: Fragment) => sql<TransactionRow[]>`
   select ${transactionColumns(sql)}
   from (${found}) as p
     join plans on plans.id = p.plan_id join subscriptions s on s.id = p.subscription_id
+    left join invoices i on i.id = p.invoice_id
   order by p.occurred_at desc, p.id desc`;
 
 /** Lists the payments of all apps of a merchant, newest occurred_at first. */
@@ -317,19 +322,19 @@ export async function findTransaction(
   const [row] = await sql<TransactionRow[]>`
     select ${transactionColumns(sql)}
     from payments p join plans on plans.id = p.plan_id join subscriptions s
-      on s.id = p.subscription_id
+      on s.id = p.subscription_id left join invoices i on i.id = p.invoice_id
     where p.id = ${id}`;
   return row;
 }
 
 /** The columns of payments that transactionColumns reads. */
 const readColumns = (sql: Queryable) => sql`
-  id, app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, amount_gross,
+  id, invoice_id, app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, amount_gross,
   platform_fee, amount_net, amount_refunded, credit_spent, amount_credited, further, tx_signature,
   failure_reason, attempt, period_start, period_end, occurred_at, created_at`;
 
 const transactionColumns = (sql: Queryable) => sql`
-  p.id, p.app_id, p.plan_id, plans.name as plan_name, p.subscription_id, p.subscription_pda,
+  p.id, p.invoice_id, i.reason, p.app_id, p.plan_id, plans.name as plan_name, p.subscription_id, p.subscription_pda,
     p.subscriber_wallet, p.status,
   p.amount_gross, p.platform_fee, p.amount_net, p.amount_refunded, p.credit_spent,
     coalesce(p.amount_credited, 0) as amount_credited, p.further, p.tx_signature,

@@ -110,7 +110,7 @@ const isAccountOf = (
 export interface Remainder {
   /** The credit of its customer, in base units. */
   credit: bigint;
-  /** End of the running period, if a credit has paid for it. */
+  /** End of the running period, if a credit has paid for it or it was forgiven. */
   paidThrough: Date | null;
   /**
    * The sum (base units) that the chain counts as pulled in the period that ends at paidThrough.
@@ -148,6 +148,12 @@ export async function readRemainder(
             and p.period_end > ${now}
         ))) then s.replaces end as replaces
     from subscriptions s join subscription_work w on w.subscription_id = s.id left join lateral (
+      select w.paid_through, s.period_pulled
+      from invoices i
+      where i.subscription_pda = s.subscription_pda and i.reason = 'period'
+        and i.void_reason = 'forgiven' and i.covers_to = w.paid_through
+        and w.paid_through > ${now}
+      union all
       select w.paid_through, s.period_pulled
       from subscriptions r join payments p on p.subscription_id = r.id
       where r.subscription_pda = s.subscription_pda and p.status = 'succeeded'

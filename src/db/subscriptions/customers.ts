@@ -2,7 +2,7 @@
 // subscriptionsOf() and readCustomer() can also find a customer by wallet.
 import type { MayLand } from '../offers/offers.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
-import type { Fragment } from '../postgres/lists.ts';
+import { type Fragment, type Page, pageOf } from '../postgres/lists.ts';
 
 export interface Customer {
   appId: string;
@@ -115,8 +115,74 @@ export function subscriptionsOf(
       ${wallet === null ? sql`` : sql`and subscriber_wallet is not distinct from ${wallet}`}`;
 }
 
-/** What a customer has in an app. Amounts are sums of base units, as text. */
+/** Finds the id of the customer of a subscription. */
+export async function findCustomerOf(
+  sql: Queryable,
+  subscriptionId: string,
+): Promise<string | undefined> {
+  const [row] = await sql<{ customerId: string }[]>`
+    select customer_id from subscriptions where id = ${subscriptionId}`;
+  return row?.customerId;
+}
+
+/** Maximum number of ids and of wallets that are listed of a customer. */
+const MAX_NAMED = 20;
+
+/** A row of customers, for the API. */
 export interface CustomerRow {
+  id: string;
+  appId: string;
+  externalId: string | null;
+  /** The wallet of a customer without an external id. */
+  wallet: string | null;
+  name: string | null;
+  email: string | null;
+  /** Newest first, at most MAX_NAMED. */
+  subscriptionIds: string[];
+  createdAt: Date;
+}
+
+/** Lists an app's customers, newest first: all, or the one with the external id or the wallet. */
+export function listCustomers(
+  sql: Queryable,
+  appId: string,
+  { externalId, wallet }: { externalId: string | null; wallet: string | null },
+  page: Page,
+): Promise<CustomerRow[]> {
+  const { after, limit } = page;
+  // The unique indexes of both columns find at most one.
+  const named = [
+    sql`app_id = ${appId}`,
+    ...(externalId === null ? [] : [sql`and external_id = ${externalId}`]),
+    ...(wallet === null ? [] : [sql`and wallet = ${wallet}`]),
+    ...(after === null ? [] : [sql`and id < ${after}`]),
+    sql`limit ${limit}`,
+  ];
+  const isNamed = externalId !== null || wallet !== null;
+  const key = { column: 'app_id', value: sql`${appId}::uuid` };
+  const found = isNamed ? sql`${named}` : pageOf(sql, key, page);
+  return sql<CustomerRow[]>`
+    select ${rowColumns(sql)}
+    from (select ${readColumns(sql)} from customers where ${found}) as c order by c.id desc`;
+}
+
+export async function findCustomer(sql: Queryable, id: string): Promise<CustomerRow | undefined> {
+  const [row] = await sql<CustomerRow[]>`
+    select ${rowColumns(sql)} from customers c where c.id = ${id}`;
+  return row;
+}
+
+const readColumns = (sql: Queryable) =>
+  sql`id, app_id, external_id, wallet, name, email, created_at`;
+
+/** The columns of a CustomerRow, from `customers c`. */
+const rowColumns = (sql: Queryable) => sql`
+  c.id, c.app_id, c.external_id, c.wallet, c.name, c.email, array(
+    select s.id from subscriptions s where s.customer_id = c.id order by s.id desc
+    limit ${MAX_NAMED})::text[] as subscription_ids, c.created_at`;
+
+/** What a customer has in an app. Amounts are sums of base units, as text. */
+export interface CustomerSums {
   externalIds: string[];
   wallets: string[];
   subscriptions: number;
@@ -131,20 +197,17 @@ export interface CustomerRow {
  * `createdAt` is null when the customer has no subscription. `externalIds` is null when no
  * subscription has an external id.
  */
-type Summed = Omit<CustomerRow, 'externalIds' | 'createdAt'> & {
+type Summed = Omit<CustomerSums, 'externalIds' | 'createdAt'> & {
   externalIds: string[] | null;
   createdAt: Date | null;
 };
-
-/** Maximum number of external ids, and of wallets, in a CustomerRow. */
-const MAX_NAMED = 20;
 
 /** Adds up a customer's subscriptions and payments; undefined when there is no subscription. */
 export async function readCustomer(
   sql: Queryable,
   appId: string,
   whose: Whose,
-): Promise<CustomerRow | undefined> {
+): Promise<CustomerSums | undefined> {
   // LATERAL makes Postgres look up the payments of each subscription by index.
   const [row] = await sql<Summed[]>`
     select (array_agg(distinct s.external_id) filter (where s.external_id is not null)

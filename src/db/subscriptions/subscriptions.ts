@@ -86,7 +86,7 @@ export interface TakenTerms {
   credit: bigint;
   /** Time to which the first payment is deferred. */
   startsAt: Date | null;
-  /** End of the running period, if a credit has paid for it. */
+  /** End of the running period, if a credit has paid for it or it was forgiven. */
   paidThrough: Date | null;
   /**
    * The sum (base units) that the chain counts as pulled in the period that ends at paidThrough.

@@ -64,7 +64,7 @@ function amountAt(terms: UpcomingTerms, at: bigint, minimum: bigint): bigint {
 }
 
 /** The part of a period that lies before the end of the plan. */
-function cutAt(planEndsAt: Date | null, { start, end }: Period): Period {
+export function cutAt(planEndsAt: Date | null, { start, end }: Period): Period {
   const isCut = planEndsAt !== null && unixSeconds(planEndsAt) < end;
   return { start, end: isCut ? unixSeconds(planEndsAt) : end };
 }

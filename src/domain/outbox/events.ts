@@ -1,6 +1,8 @@
 // The outbox: an event is written in the same database transaction as the change that it reports.
 // Event ids contain the creation time, so a time range is a range of ids.
 import {
+  type CustomerEventContext,
+  type CustomerEventType,
   insertEvents,
   takeSequences,
   type EventContext,
@@ -13,7 +15,7 @@ import { timeOfId } from '../../db/postgres/ids.ts';
 import { currentTraceparent } from '../../trace.ts';
 import { accessUntil } from '../accounts/access.ts';
 
-export type SubscriptionEventType = Exclude<EventType, PlanEventType>;
+export type SubscriptionEventType = Exclude<EventType, PlanEventType | CustomerEventType>;
 
 type Extra = Record<string, string | number | boolean | bigint | Date | null>;
 
@@ -122,15 +124,16 @@ export function eventBody(
 }
 
 /**
- * Builds the body of an event about a plan. Such an event has no subscription and no sequence
- * number.
+ * Builds the body of an event about a plan or a customer. Such an event has no subscription and no
+ * sequence number.
  */
-export function planEventBody(
-  { eventId: id, ...plan }: PlanEventContext,
-  type: PlanEventType,
+export function unnumberedEventBody<T extends PlanEventType | CustomerEventType>(
+  { eventId: id, ...about }: T extends PlanEventType ? PlanEventContext : CustomerEventContext,
+  type: T,
   extra: Extra = {},
 ): string {
-  return JSON.stringify({ id, type, createdAt: timeOfId(id), data: { ...plan, ...textOf(extra) } });
+  const data = { ...about, ...textOf(extra) };
+  return JSON.stringify({ id, type, createdAt: timeOfId(id), data });
 }
 
 /**
@@ -144,7 +147,7 @@ export function storePlanEvent(
   extra: Extra,
 ): Promise<string[]> {
   const plan = { eventId: id, appId, planId, planPda, planName, merchantWallet };
-  const body = planEventBody(plan, type, extra);
+  const body = unnumberedEventBody(plan, type, extra);
   const traceparent = currentTraceparent();
   return insertEvents(sql, [
     { id, appId, subscriptionId: null, sequence: null, type, body, traceparent },

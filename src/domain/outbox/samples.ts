@@ -8,7 +8,12 @@ import { insertSample, newIds } from '../../db/delivering/event-feed.ts';
 import { eventTypes } from '../../db/delivering/events.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { split } from '../money.ts';
-import { eventBody, type NewEvent, planEventBody, type SubscriptionEventType } from './events.ts';
+import {
+  eventBody,
+  type NewEvent,
+  type SubscriptionEventType,
+  unnumberedEventBody,
+} from './events.ts';
 
 export const sampleTypes = [...eventTypes, 'ping'] as const;
 
@@ -34,7 +39,7 @@ export async function createSample(
   given: Readonly<Record<string, unknown>> = {},
 ): Promise<Sample> {
   return sql.begin(async (tx) => {
-    const sample = withData(sampleEvent(type, app, await newIds(tx, 5), new Date()), given);
+    const sample = withData(sampleEvent(type, app, await newIds(tx, 7), new Date()), given);
     await insertSample(tx, { ...sample, appId: app.appId, type });
     return sample;
   });
@@ -56,8 +61,8 @@ function withData({ id, body }: Sample, given: Readonly<Record<string, unknown>>
 }
 
 /**
- * Builds one sample event. The list of ids has the ids of the event, subscription, plan, refund and
- * payment, in this order. Pure except for the random addresses.
+ * Builds one sample event. The list of ids has the ids of the event, subscription, plan, refund,
+ * payment, invoice and customer, in this order. Pure except for the random addresses.
  */
 function sampleEvent(
   type: SampleType,
@@ -66,9 +71,11 @@ function sampleEvent(
     webhookId,
     merchantWallet,
   }: { appId: string; webhookId: string | null; merchantWallet: string },
-  [id = '', subscriptionId = '', planId = '', refundId = '', transactionId = '']: readonly string[],
+  ids: readonly string[],
   now: Date,
 ): Sample {
+  const [id = '', subscriptionId = '', planId = '', refundId = '', transactionId = ''] = ids;
+  const [invoiceId = '', customerId = ''] = ids.slice(5);
   if (type === 'ping') {
     return {
       id,
@@ -80,11 +87,19 @@ function sampleEvent(
     const extra = { collectionBlockedReason: 'not_a_puller', test: true };
     return {
       id,
-      body: planEventBody({ eventId: id, appId, planPda: madeUp(32), ...plan }, type, extra),
+      body: unnumberedEventBody({ eventId: id, appId, planPda: madeUp(32), ...plan }, type, extra),
     };
   }
+  if (type === 'credit_changed') {
+    const externalId = 'sample-customer';
+    const customer = { eventId: id, appId, customerId, externalId, wallet: null, merchantWallet };
+    const extra = { amount: 2_500_000n, reason: 'granted', balance: 2_500_000n, test: true };
+    return { id, body: unnumberedEventBody(customer, type, extra) };
+  }
   const periodEnd = new Date(now.getTime() + MONTH_MS);
-  const { extra, status, paid } = scenes(now, periodEnd, { refundId, transactionId })[type];
+  const { extra, status, paid } = scenes(now, periodEnd, { refundId, transactionId, invoiceId })[
+    type
+  ];
   const context = {
     eventId: id,
     sequence: 0n,
@@ -123,7 +138,7 @@ interface Scene {
 function scenes(
   now: Date,
   periodEnd: Date,
-  ids: { refundId: string; transactionId: string },
+  { invoiceId, ...ids }: { refundId: string; transactionId: string; invoiceId: string },
 ): Record<SubscriptionEventType, Scene> {
   const lacking: SubscriberReason = 'insufficient_funds';
   const revoked: SubscriberReason = 'delegate_replaced';
@@ -184,6 +199,18 @@ function scenes(
       paid: true,
       extra: { ...ids, amount: net, txSignature: madeUp(64) },
     },
+    ...invoiceScenes(invoiceId, now, periodEnd),
+  };
+}
+
+/** The scenes of an invoice of 10 USDC that is not collected. */
+function invoiceScenes(invoiceId: string, coversFrom: Date, coversTo: Date) {
+  const [total, amountDue] = [10_000_000n, 10_000_000n];
+  const extra = { invoiceId, total, amountDue, coversFrom, coversTo };
+  const forgiven = { ...extra, voidReason: 'forgiven', nextPaymentDue: coversTo };
+  return {
+    invoice_voided: { status: 'active', paid: true, extra: forgiven },
+    invoice_uncollectible: { status: 'past_due', paid: false, extra },
   };
 }
 

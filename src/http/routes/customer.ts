@@ -5,7 +5,7 @@ import { absent, type Api, type ApiDeps, ownApp } from '../door/context.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
 import { Amount, ExternalId, PathId, Time, Wallet } from '../shapes/fields.ts';
 
-const Customer = Type.Object(
+const CustomerSums = Type.Object(
   {
     externalIds: Type.Array(ExternalId, {
       description: 'Your ids of the customer on these subscriptions, at most 20.',
@@ -29,7 +29,7 @@ const Customer = Type.Object(
     },
     createdAt: { ...Time, description: 'Time of the first subscription.' },
   },
-  { title: 'Customer' },
+  { title: 'CustomerSums' },
 );
 
 /**
@@ -50,7 +50,7 @@ export function customerRoutes(api: Api, deps: ApiDeps): void {
           { externalId: Type.Optional(ExternalId), wallet: Type.Optional(Wallet) },
           { additionalProperties: false },
         ),
-        response: { 200: success(Customer), ...failures(400, 401, 403, 404) },
+        response: { 200: success(CustomerSums), ...failures(400, 401, 403, 404) },
       },
     },
     async (request) => {

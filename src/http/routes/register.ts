@@ -17,12 +17,14 @@ import { appRoutes } from './apps.ts';
 import { authRoutes } from './auth.ts';
 import { changeRoutes } from './change.ts';
 import { checkoutRoutes, publicCheckoutRoutes } from './checkout.ts';
+import { customerListRoutes } from './customers.ts';
 import { deliveryRoutes } from './deliveries.ts';
 import { deskRoutes } from './desk.ts';
 import { eventFeedRoutes } from './event-feed.ts';
 import { eventRoutes } from './events.ts';
 import { createExports, exportRoutes } from './export.ts';
 import { healthRoutes } from './health.ts';
+import { invoiceRoutes, ownInvoiceRoutes } from './invoices.ts';
 import { pauseRoutes } from './pause.ts';
 import { planRoutes } from './plans.ts';
 import { profileRoutes } from './profile.ts';
@@ -73,6 +75,8 @@ export function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): 
     planRoutes(api, deps, pages);
     subscriptionRoutes(api, deps, pages);
     unregisteredRoutes(api, deps, pages);
+    customerListRoutes(api, deps, pages);
+    invoiceRoutes(api, deps, pages);
     pauseRoutes(api, deps);
     refundRoutes(api, deps, pages);
     accessRoutes(api, deps);
@@ -116,6 +120,7 @@ function addAnonymousRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens)
 function addSubscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   subscribeRoutes(api, deps);
   subscriberRoutes(api, deps, pages);
+  ownInvoiceRoutes(api, deps, pages);
   changeRoutes(api, deps);
   subscribedPlanRoutes(api, deps);
   standingRoutes(api, deps);

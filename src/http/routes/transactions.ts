@@ -24,6 +24,7 @@ import {
   timeOrNull,
   Wallet,
 } from '../shapes/fields.ts';
+import { InvoiceReason } from '../shapes/invoice-schemas.ts';
 import { withReceipt, withReceipts } from '../site/receipt-urls.ts';
 
 const statuses = ['succeeded', 'failed'] as const;
@@ -31,6 +32,12 @@ const statuses = ['succeeded', 'failed'] as const;
 const Transaction = Type.Object(
   {
     id: Id,
+    invoiceId: nullable({
+      ...Id,
+      description:
+        'The invoice that it paid, or failed to pay; null for a payment that was found and pays none.',
+    }),
+    reason: nullable(InvoiceReason),
     appId: Id,
     planId: Id,
     subscriptionId: Id,

@@ -169,6 +169,13 @@ export const Amount = Type.Unsafe<bigint>({
  * so handlers convert the amount to a string.
  */
 export const AmountOrNull = Type.Unsafe<string | null>({ ...Amount, type: ['string', 'null'] });
+/** USDC base units as a string, negative for a reduction. Responses only. */
+export const SignedAmount = Type.Unsafe<bigint>({
+  type: 'string',
+  pattern: '^(0|-?[1-9][0-9]*)$',
+  description: 'USDC base units (6 decimals) as a string; negative for a reduction.',
+  examples: ['-2500000'],
+});
 /** Lamports (9 decimals of SOL) as a string. Responses only. */
 export const Lamports = Type.Unsafe<bigint>({
   type: 'string',

@@ -1,16 +1,19 @@
 // The keeper's decisions against a random model of wallets, merchants, plans, time and other
 // pullers. The keeper itself may read early, late or twice.
+import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import t from 'tap';
 import type { SubscriptionAccount } from '../../../src/chain/program/layouts.ts';
 import { periodSeconds, pullPeriod } from '../../../src/chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../../src/chain/time.ts';
+import type { Invoice } from '../../../src/db/invoices/invoices.ts';
 import type { AttemptRow } from '../../../src/db/money/payment-attempts.ts';
 import type { KeeperSubscription } from '../../../src/db/subscriptions/work.ts';
 import { type AttemptEnd, outcomeOf } from '../../../src/domain/collecting/attempt-end.ts';
 import type { ChainView, Pull } from '../../../src/domain/collecting/chain-view.ts';
 import { decide, registeredAccount } from '../../../src/domain/collecting/decide.ts';
 import type { Collectable, Decision } from '../../../src/domain/collecting/decision.ts';
+import { upcomingInvoice } from '../../../src/domain/collecting/next-invoice.ts';
 import {
   type LookupResult,
   type KnownPull,
@@ -549,6 +552,24 @@ function checkCollected(world: World, before: KeeperSubscription, collect: Colle
   if (periodEnd - world.now <= 60n) throw new Error("signed right before the period's end");
 }
 
+/**
+ * Checks that the invoice of a payment is what was previewed at the same time. What the row lacks
+ * cannot be previewed: its period, a resume on chain, an earlier end of the plan.
+ */
+function checkPreview(
+  { now }: World,
+  before: KeeperSubscription,
+  { invoice, amounts, periodStart, periodEnd }: NonNullable<Decision['collect']>,
+): void {
+  if (before.periodAnchor === null || before.nextPaymentDue === null) return;
+  if (periodEnd - periodStart < length) return;
+  const preview = upcomingInvoice(before, { asOf: timeOf(now), minimum: rules.minimumAmount });
+  const shown = (one: Invoice | null) =>
+    one && [one.id, one.lines, one.creditApplied, one.amountDue, one.coversFrom, one.coversTo];
+  if (!isDeepStrictEqual(shown(preview), shown(invoice)) || preview?.amountDue !== amounts.gross)
+    throw new Error('collected another invoice than was previewed');
+}
+
 /** Checks that a payment that failed unsent has the amount that is charged from then on. */
 function checkFailed(world: World, before: KeeperSubscription, update: SubscriptionUpdate): void {
   for (const { status, periodStart, periodEnd, amountGross } of update.payments) {
@@ -584,6 +605,7 @@ function turn(world: World, { delay, lost, open, closes, size }: Turn): void {
   if (world.row.periodAnchor !== null) world.opened ??= world.accounts;
   if (decision.collect !== undefined) {
     checkCollected(world, before, decision.collect);
+    if (decision.update.payments.length === 0) checkPreview(world, before, decision.collect);
     sign(world, decision.collect);
     if (lost && size % 2 === 0) forget(world);
     if (lost || open) return;

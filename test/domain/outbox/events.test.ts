@@ -1,11 +1,14 @@
 import t from 'tap';
 import {
   eventTypes,
-  extraEventTypes,
-  standardEventTypes,
   type EventContext,
+  type EventType,
+  extraEventTypes,
+  insertEvents,
+  standardEventTypes,
 } from '../../../src/db/delivering/events.ts';
 import { connect, type Transaction } from '../../../src/db/postgres/connect.ts';
+import { newId } from '../../../src/db/postgres/ids.ts';
 import { appName } from '../../../src/db/postgres/notify.ts';
 import { appendEvents, eventBody } from '../../../src/domain/outbox/events.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
@@ -167,6 +170,28 @@ void t.test(
   },
 );
 
+void t.test('an endpoint without extraEvents gets none of the opt-in types', async (t) => {
+  const { sql } = await testDatabase(t);
+  const { id, appId } = await subscription(sql);
+  await sql`insert into webhook_endpoints (app_id, url, secret) values (${appId}, 'http://x', '\\x00')`;
+  const store = (type: EventType) =>
+    sql.begin(async (tx) => {
+      if (type !== 'plan_blocked' && type !== 'credit_changed')
+        return appendEvents(tx, [{ subscriptionId: id, type }]);
+      const nothing = { subscriptionId: null, sequence: null, traceparent: null };
+      return insertEvents(tx, [{ id: await newId(tx), appId, type, body: '{}', ...nothing }]);
+    });
+  const queued = () => sql<{ type: string }[]>`select event_type as type from delivery_queue`;
+  for (const type of extraEventTypes) await store(type);
+  t.same(await queued(), []);
+  await sql`update webhook_endpoints set extra_events = ${[...extraEventTypes]}`;
+  for (const type of extraEventTypes) await store(type);
+  t.same(
+    (await queued()).map(({ type }) => type),
+    extraEventTypes,
+  );
+});
+
 void t.test(
   'the opt-in event types in the database equal those in the code; a plan event has no subscription',
   async (t) => {
@@ -186,6 +211,7 @@ void t.test(
     const insert = (type: string, subscriptionId: string | null) =>
       sql`insert into events (app_id, subscription_id, sequence, type, body, created_at) values (${appId}, ${subscriptionId}, ${subscriptionId && 1}, ${type}, '{}', now())`;
     await insert('plan_blocked', null);
+    await insert('credit_changed', null);
     await t.rejects(insert('renewal_upcoming', null), /of_subscription_or_plan/);
     await t.rejects(insert('plan_blocked', id), /sequence|of_subscription_or_plan/);
   },

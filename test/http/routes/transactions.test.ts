@@ -138,6 +138,31 @@ void t.test(
   },
 );
 
+void t.test('a payment names its invoice, and what that is for', async (t) => {
+  const api = await testApi(t);
+  const merchant = await api.merchant();
+  const { token, wallet: subscriberWallet } = await api.signIn('subscriber');
+  const { appId } = merchant;
+  const planId = await insertPlan(api.sql, merchant);
+  const id = await insertSubscription(api.sql, { appId, planId }, { subscriberWallet });
+  const paid = await insertPayment(api.sql, id, '2026-01-01T00:00:00Z');
+  const found = await insertPayment(api.sql, id, '2026-01-02T00:00:00Z', { further: true });
+  const [{ invoiceId }] = await api.sql<
+    [{ invoiceId: string }]
+  >`select id as invoice_id from invoices`;
+  const named = [
+    { id: found, invoiceId: null, reason: null },
+    { id: paid, invoiceId, reason: 'period' },
+  ];
+  const app = `/merchant/apps/${appId}/transactions`;
+  const read = async (url: string, by = merchant.key) =>
+    (await api.call('GET', url, { token: by })).body.data;
+  t.match(await read(app), named);
+  t.match(await read('/merchant/transactions'), named);
+  t.match(await read(`${app}/${paid}`), named[1]);
+  t.match(await read(`/subscriber/subscriptions/${id}/transactions`, token), named);
+});
+
 void t.test(
   'pages are ordered by payment time and id, and stable while newer payments are added',
   async (t) => {

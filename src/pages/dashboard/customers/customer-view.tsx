@@ -16,7 +16,7 @@ import { Metadata } from '../parts/metadata.tsx';
 import { PaymentTable } from '../payments/payment-table.tsx';
 import { RefundTable } from '../payments/refund-table.tsx';
 
-type Sums = components['schemas']['Customer'];
+type Sums = components['schemas']['CustomerSums'];
 type Subscription = components['schemas']['Subscription'];
 type By = 'wallet' | 'externalId';
 

@@ -19,6 +19,9 @@ export const meanings: Readonly<Record<EventType, string>> = {
   subscription_paused: 'you paused a subscription',
   subscription_unpaused: 'its payments go on',
   refund_recorded: 'a refund is final on chain',
+  invoice_voided: 'you forgave an invoice',
+  invoice_uncollectible: 'an invoice was given up',
+  credit_changed: 'a customer’s credit changed',
   endpoint_disabled: 'your endpoint was disabled',
 };
 

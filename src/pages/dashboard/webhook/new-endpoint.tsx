@@ -15,6 +15,9 @@ const extraEvents: Readonly<Record<ExtraEvent, string>> = {
   subscription_paused: meanings.subscription_paused,
   subscription_unpaused: meanings.subscription_unpaused,
   refund_recorded: meanings.refund_recorded,
+  invoice_voided: meanings.invoice_voided,
+  invoice_uncollectible: meanings.invoice_uncollectible,
+  credit_changed: meanings.credit_changed,
 };
 
 const types = Object.keys(extraEvents) as ExtraEvent[];
