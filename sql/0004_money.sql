@@ -444,6 +444,33 @@ create trigger credit_is_reversed after update on invoices
     and new.credit_applied > 0)
   execute function reverse_credit();
 
+-- A pull that pays no invoice is credit of the customer. A refund of it takes that credit back, and
+-- one that expires gives it again. A transfer that lands later takes what is left.
+create function refund_takes_credit() returns trigger
+language plpgsql security definer set search_path = public, pg_temp as $$
+declare
+  owner uuid := (select customer_id from credits
+    where payment_id = new.payment_id and reason = 'unmatched_pull' limit 1);
+  part int8 := case when new.status = 'expired' then new.amount else -new.amount end;
+begin
+  if owner is null or (tg_op = 'UPDATE' and old.status = 'pending' and new.status = 'succeeded') then
+    return null;
+  end if;
+  if tg_op = 'UPDATE' and new.status = 'succeeded' then
+    part := -least(new.amount, (select balance from lock_balances(array[owner])));
+  end if;
+  if part <> 0 then
+    insert into credits (customer_id, amount, reason, payment_id, subscription_id)
+    values (owner, part, 'unmatched_pull', new.payment_id, new.subscription_id);
+  end if;
+  return null;
+end
+$$;
+create trigger refund_takes_credit after insert on refunds
+  for each row when (new.status = 'pending') execute function refund_takes_credit();
+create trigger refund_gives_credit after update of status on refunds
+  for each row when (new.status <> old.status) execute function refund_takes_credit();
+
 -- Details hold for the payments of the subscription from `since` on, so that a new address changes
 -- no earlier receipt.
 create table receipt_details (

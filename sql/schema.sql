@@ -442,6 +442,31 @@ AS $function$
   select (start at time zone 'UTC')::date from yesterday
 $function$;
 
+CREATE OR REPLACE FUNCTION public.refund_takes_credit()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+declare
+  owner uuid := (select customer_id from credits
+    where payment_id = new.payment_id and reason = 'unmatched_pull' limit 1);
+  part int8 := case when new.status = 'expired' then new.amount else -new.amount end;
+begin
+  if owner is null or (tg_op = 'UPDATE' and old.status = 'pending' and new.status = 'succeeded') then
+    return null;
+  end if;
+  if tg_op = 'UPDATE' and new.status = 'succeeded' then
+    part := -least(new.amount, (select balance from lock_balances(array[owner])));
+  end if;
+  if part <> 0 then
+    insert into credits (customer_id, amount, reason, payment_id, subscription_id)
+    values (owner, part, 'unmatched_pull', new.payment_id, new.subscription_id);
+  end if;
+  return null;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION public.reverse_credit()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1513,6 +1538,8 @@ CREATE INDEX refunds_by_subscription ON public.refunds USING btree (subscription
 CREATE INDEX refunds_to_look_for ON public.refunds USING btree (look_at, id) WHERE (look_at IS NOT NULL);
 CREATE UNIQUE INDEX refunds_by_reference ON public.refunds USING btree (reference) WHERE (repeats IS NULL);
 CREATE UNIQUE INDEX refunds_by_repeated ON public.refunds USING btree (repeats, tx_signature) WHERE (repeats IS NOT NULL);
+CREATE TRIGGER refund_gives_credit AFTER UPDATE OF status ON public.refunds FOR EACH ROW WHEN ((new.status <> old.status)) EXECUTE FUNCTION refund_takes_credit();
+CREATE TRIGGER refund_takes_credit AFTER INSERT ON public.refunds FOR EACH ROW WHEN ((new.status = 'pending'::text)) EXECUTE FUNCTION refund_takes_credit();
 
 create table replays (
   id uuid not null default uuid_v7(),

@@ -5,7 +5,9 @@ import { type Logger, pino } from 'pino';
 import t, { type Test } from 'tap';
 import { addSignature } from '../../src/chain/transactions/message.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
+import { creditOf } from '../../src/db/invoices/credits.ts';
 import { readInvoices } from '../../src/db/invoices/invoices.ts';
+import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import { askRefund, readRefundGround, recordRefunds } from '../../src/domain/offers/refunds.ts';
 import type { InFlightPayment } from '../../src/keeper/track/in-flight.ts';
 import { AMOUNT, due, paidOnce, pullsOnChain, sent, signAndDie } from '../fixtures/agreement.ts';
@@ -61,6 +63,12 @@ interface Recorded {
   further: boolean;
 }
 
+async function creditLeft({ sql }: Stage, { id }: Subscription): Promise<bigint> {
+  const [row] = await sql<[{ credit: bigint }]>`
+    select ${creditOf(sql)} as credit from subscriptions s where s.id = ${id}`;
+  return row.credit;
+}
+
 /**
  * Checks the two payments, one event, and books that equal the chain; returns the further payment.
  */
@@ -91,7 +99,7 @@ async function bothBooked(t: Test, stage: Stage, subscription: Subscription): Pr
 }
 
 void t.test(
-  'a second pull in a period is recorded with its fee and an alert, and can be refunded',
+  'a second pull in a period is recorded with an alert, is credit, and can be refunded',
   async (t) => {
     const { stage, subscription, lost } = await forgotten(t);
     const said: Record<string, unknown>[] = [];
@@ -121,11 +129,7 @@ void t.test(
         reason: 'charged_twice',
       },
     ]);
-    stage.net.passSeconds(720 * HOUR);
-    await stage.until('the next period is paid', async () => {
-      stage.net.mineBlocks(10);
-      return (await stage.payments(subscription)).length === 3;
-    });
+    t.equal(await creditLeft(stage, subscription), GROSS, 'it is credit');
     await keeper.stop();
 
     const { wallet, plan } = subscription;
@@ -133,9 +137,12 @@ void t.test(
     const ground = await readRefundGround(stage.rpc, { mint, merchant, subscriber });
     const [{ pda: subscriptionPda }, { id: planId }] = [subscription, plan];
     const asked = { ...further, planId, subscriptionId: subscription.id, subscriptionPda };
-    const { offer } = await stage.sql.begin((tx) =>
+    const { offer, refund } = await stage.sql.begin((tx) =>
       askRefund(tx, { ...asked, subscriberWallet: subscriber }, null, ground),
     );
+    t.equal(await creditLeft(stage, subscription), FEE, 'the refund takes the credit');
+    await stage.sql`update refunds set status = 'expired' where id = ${refund.id}`;
+    t.equal(await creditLeft(stage, subscription), GROSS, 'and gives it again if it expires');
     const before = await stage.balance(subscriber);
     await stage.rpc.sendTransaction(
       Buffer.from(addSignature(plan.merchant, offer.transaction), 'base64'),
@@ -151,8 +158,48 @@ void t.test(
     t.match(await stage.sql`select amount_refunded from payments where further`, [
       { amountRefunded: GROSS - FEE },
     ]);
+    t.equal(await creditLeft(stage, subscription), FEE, 'found after all');
+    stage.net.passSeconds(720 * HOUR);
+    await stage.startKeeper();
+    await stage.until('the next period is paid', async () => {
+      stage.net.mineBlocks(10);
+      return (await stage.payments(subscription)).length === 3;
+    });
+    t.match((await stage.payments(subscription)).at(-1), {
+      amountGross: GROSS - FEE,
+      creditSpent: FEE,
+    });
+    t.same(await listCreditFaults(stage.sql), []);
   },
 );
+
+void t.test('a second pull whose credit has paid the next period is not refunded', async (t) => {
+  const { stage, subscription, lost } = await forgotten(t);
+  const keeper = await paidAnew(stage, subscription);
+  await land(stage, lost);
+  await stage.until('both are recorded', async () => {
+    stage.net.passSeconds(11);
+    return (await stage.payments(subscription)).length === 2;
+  });
+  await stage.quiet();
+  const further = await bothBooked(t, stage, subscription);
+  stage.net.passSeconds(720 * HOUR);
+  await stage.until('the next period is paid', async () => {
+    stage.net.mineBlocks(10);
+    return (await stage.payments(subscription)).length === 3;
+  });
+  t.match((await stage.payments(subscription)).at(-1), { source: 'credit', creditSpent: GROSS });
+  await keeper.stop();
+  const { wallet, plan } = subscription;
+  const [mint, merchant, subscriber] = [stage.net.mint, plan.merchant.address, wallet.address];
+  const ground = await readRefundGround(stage.rpc, { mint, merchant, subscriber });
+  const whose = { subscriptionPda: subscription.pda, subscriberWallet: subscriber };
+  const asked = { ...further, planId: plan.id, subscriptionId: subscription.id, ...whose };
+  await t.rejects(
+    stage.sql.begin((tx) => askRefund(tx, asked, null, ground)),
+    { code: 'CONFLICT', message: /of which 0 base units are not spent yet/ },
+  );
+});
 
 void t.test('reconcile records a second payment that no keeper has read, once', async (t) => {
   const { stage, subscription, lost } = await forgotten(t);

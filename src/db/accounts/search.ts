@@ -1,9 +1,8 @@
 // Searches an app's records for the dashboard's search box. Each statement uses its own index, so a
 // search reads few rows of large tables.
-import { paidBy } from '../money/payments.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
-import { hexOf } from '../postgres/signatures.ts';
+import { paidBy, hexOf } from '../postgres/signatures.ts';
 
 export interface Hit {
   kind: 'subscription' | 'payment' | 'refund' | 'event';

@@ -1,6 +1,7 @@
 // Credit of customers: movements, which nobody changes, and their sum, which a trigger keeps.
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import { recordset } from '../postgres/recordset.ts';
+import { paidBy } from '../postgres/signatures.ts';
 
 /** SQL for the credit (base units) of the customer of `subscriptions s`. */
 export const creditOf = (sql: Queryable) => sql`
@@ -69,6 +70,39 @@ export async function spendForOffer(
         select coalesce(sum(amount), 0) as sum from credits where invoice_id = i.id
       ) as m
     where s.id = ${subscriptionId} and least(i.credit_applied + m.sum, b.balance) > 0`;
+}
+
+/**
+ * Makes the pulls of keepers with these signatures that pay no invoice a credit of the customer, in
+ * full.
+ */
+export async function creditUnmatched(
+  sql: Queryable,
+  signatures: readonly string[],
+): Promise<void> {
+  await sql`
+    insert into credits (customer_id, amount, reason, payment_id, subscription_id)
+    select s.customer_id, p.amount_gross, 'unmatched_pull', p.id, s.id
+    from payments p join subscriptions s on s.id = p.subscription_id
+    where ${paidBy(sql, signatures)} and p.status = 'succeeded' and p.source = 'keeper'
+      and p.invoice_id is null and not exists (select from credits c where c.payment_id = p.id)
+    order by s.customer_id, p.id`;
+}
+
+/**
+ * Locks the credit that a pull without an invoice has become, until the transaction ends. Returns
+ * the customer's balance in base units; undefined for any other payment.
+ */
+export async function lockUnmatched(
+  sql: Transaction,
+  paymentId: string,
+): Promise<bigint | undefined> {
+  const [row] = await sql<{ balance: bigint }[]>`
+    select b.balance from (
+      select customer_id from credits
+      where payment_id = ${paymentId} and reason = 'unmatched_pull' limit 1
+    ) as c cross join lateral lock_balances(array[c.customer_id]) as b`;
+  return row?.balance;
 }
 
 /** Credit that a change of plan makes of the unused part of a payment. */

@@ -1,9 +1,11 @@
 // Payments. Each paid period has one succeeded row. Each extra pull in a paid period has one more
 // succeeded row. Each failed attempt has one failed row.
+import { creditUnmatched } from '../invoices/credits.ts';
 import type { Invoice } from '../invoices/invoices.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { among, type Fragment, type Page, type Span } from '../postgres/lists.ts';
 import { recordset } from '../postgres/recordset.ts';
+import { paidBy } from '../postgres/signatures.ts';
 import { subscriptionsOf } from '../subscriptions/customers.ts';
 import { isRefundedInFull } from '../subscriptions/refunded.ts';
 
@@ -47,7 +49,8 @@ export interface PaymentRow {
 }
 
 /**
- * Inserts payments. `invoiceIds` has the ids of their invoices. Throws a unique violation when a
+ * Inserts payments. `invoiceIds` has the ids of their invoices. Pulls without an invoice become
+ * credit of the customer, whose balance the caller has locked. Throws a unique violation when a
  * period, an invoice or a pull already has a succeeded payment.
  */
 export async function insertPayments(
@@ -79,16 +82,13 @@ export async function insertPayments(
       amount_gross, platform_fee, amount_net, fee_owed, credit_spent, tx_signature,
         failure_reason, attempt, occurred_at)
     select * from (${rows}) as given`;
+  const unmatched = payments.filter(isUnmatched).flatMap(({ txSignature }) => txSignature ?? []);
+  if (unmatched.length > 0) await creditUnmatched(sql, unmatched);
 }
 
-/**
- * Condition on `payments p`: the payment has one of these signatures. The comparison of MD5 hashes
- * lets Postgres use the index one_payment_per_pull.
- */
-export const paidBy = (sql: Queryable, signatures: readonly string[]): Fragment => sql`
-  md5(p.tx_signature)::uuid = any(array(select md5(signature)::uuid
-    from unnest(${[...signatures]}::text[]) as signature))
-  and p.tx_signature = any(${[...signatures]}::text[])`;
+/** Whether a payment is a pull of a keeper that paid no invoice. */
+export const isUnmatched = ({ status, source, invoice }: PaymentRow): boolean =>
+  status === 'succeeded' && source === 'keeper' && invoice === null;
 
 /** Finds the succeeded payments of the transactions with these signatures. */
 export function readRecorded(

@@ -1,9 +1,8 @@
 // Detects data loss in Postgres: a changed WAL timeline after a failover, and transactions on chain
 // that the database lacks.
 import bs58 from 'bs58';
-import { paidBy } from '../money/payments.ts';
 import type { Queryable } from '../postgres/connect.ts';
-import { hexOf } from '../postgres/signatures.ts';
+import { paidBy, hexOf } from '../postgres/signatures.ts';
 
 /** Records the server's WAL timeline unless a timeline is already recorded. */
 export async function recordFirstTimeline(sql: Queryable, timeline: string): Promise<void> {

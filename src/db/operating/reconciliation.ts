@@ -1,10 +1,10 @@
 // Statements for `billing reconcile`: reading the recorded payments to compare with the chain, and
 // finding the registration of a missing payment.
 import bs58 from 'bs58';
-import { paidBy, type PaymentRow } from '../money/payments.ts';
+import type { PaymentRow } from '../money/payments.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { recordset } from '../postgres/recordset.ts';
-import { bytesOf, hexOf } from '../postgres/signatures.ts';
+import { paidBy, bytesOf, hexOf } from '../postgres/signatures.ts';
 import { stoppedAt } from '../subscriptions/account-registrations.ts';
 
 type Fields =

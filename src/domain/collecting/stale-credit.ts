@@ -1,24 +1,30 @@
 // Holds each customer's credit while the invoices that spend it are written.
 import { lockBalances } from '../../db/invoices/credits.ts';
 import type { Invoice } from '../../db/invoices/invoices.ts';
+import { isUnmatched, type PaymentRow } from '../../db/money/payments.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 
 interface Spending {
   readonly row: Pick<KeeperSubscription, 'customerId' | 'credit'>;
-  readonly update: { readonly invoices: readonly Invoice[] };
+  readonly update: {
+    readonly invoices: readonly Invoice[];
+    readonly payments: readonly PaymentRow[];
+  };
 }
 
 /**
- * Locks the balances of the customers whose credit the updates spend or give back. Returns those
- * that spend credit of a balance that has changed since, or that an earlier one of them spends.
+ * Locks the balances of the customers whose credit the updates spend, give back or make. Returns
+ * those that spend credit of a balance that has changed since, or that an earlier one of them
+ * spends.
  */
 export async function staleCredit<A extends Spending>(
   tx: Transaction,
   updates: readonly A[],
 ): Promise<Set<A>> {
-  const moving = updates.filter(({ update }) =>
-    update.invoices.some(({ creditApplied }) => creditApplied > 0n),
+  const moving = updates.filter(
+    ({ update: { invoices, payments } }) =>
+      invoices.some(({ creditApplied }) => creditApplied > 0n) || payments.some(isUnmatched),
   );
   const stale = new Set<A>();
   if (moving.length === 0) return stale;

@@ -23,6 +23,7 @@ import type { SignatureInfo } from '../../chain/rpc/responses.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
 import { timeOf } from '../../chain/time.ts';
 import { paysRefund, refundTransaction } from '../../chain/transactions/refund.ts';
+import { lockUnmatched } from '../../db/invoices/credits.ts';
 import {
   type AwaitedRefund,
   countOpenRefunds,
@@ -123,7 +124,8 @@ export async function readRefundGround(
  * Stores a refund of `amount` base units (null: the whole refundable rest) and offers its transfer.
  * Throws CONFLICT when nothing can be refunded, a sponsored change of plan is under way, too many
  * refunds of the payment or the merchant are open, a token account is frozen, or the merchant's
- * account holds less than the refund. Throws VALIDATION_ERROR when `amount` exceeds the refundable
+ * account holds less than the refund, or the payment became credit that is spent. Throws
+ * VALIDATION_ERROR when `amount` exceeds the refundable
  * rest.
  */
 export async function askRefund(
@@ -145,6 +147,12 @@ export async function askRefund(
     throw invalidField(
       'amount',
       `must be at most ${left}, which is what is left of the net amount`,
+    );
+  const balance = await lockUnmatched(sql, payment.id);
+  if (balance !== undefined && refundAmount > balance)
+    throw new ServiceError(
+      'CONFLICT',
+      `This payment paid no invoice and became credit of the customer, of which ${balance} base units are not spent yet.`,
     );
   await refuseManyOpen(sql, payment, ground);
   if (ground.frozen !== null)
