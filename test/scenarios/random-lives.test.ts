@@ -64,7 +64,7 @@ void t.test(
         }
       }),
       {
-        numRuns: Number(process.env.TEST_RUNS ?? (isLong ? 3000 : 800)),
+        numRuns: Number(process.env.TEST_RUNS ?? (isLong ? 3000 : 300)),
         examples: [[UNPAUSED_AT_THE_END], [LATE_AND_LOST]],
       },
     );

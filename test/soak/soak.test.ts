@@ -23,7 +23,7 @@ void t.test(
     const few = {
       keepers: isLong ? 4 : 2,
       subscriptions: 60,
-      payments: isLong ? 150 : 90,
+      payments: isLong ? 150 : 54,
       acts: ACTS,
       patience: 14,
       // The file's timeout ends what hangs.

@@ -34,6 +34,7 @@ import {
   START,
   subscriptionAccount,
 } from '../../fixtures/keeper-subscription.ts';
+import { isLong } from '../../fixtures/long.ts';
 
 const HOUR = 3600n;
 const keeper = 'keeper';
@@ -1080,7 +1081,7 @@ void t.test(
           for (const { type } of world.events) outcomes.add(type);
         },
       ),
-      { numRuns: Number(process.env.TEST_RUNS ?? 10_000) },
+      { numRuns: Number(process.env.TEST_RUNS ?? (isLong ? 10_000 : 6000)) },
     );
     // The sequences reached all outcomes.
     const seen = [

@@ -9,6 +9,7 @@ import { insertPayments } from '../../../src/db/money/payments.ts';
 import { insertRefund, recordRefund } from '../../../src/db/money/refunds.ts';
 import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { randomAddress, testApi } from '../../fixtures/http.ts';
+import { isLong } from '../../fixtures/long.ts';
 import { customer, type Life, play, type Story } from '../../fixtures/random-life.ts';
 import { insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 
@@ -243,7 +244,7 @@ void t.test(
           assert.deepEqual(sum, all, 'all ranges together');
         },
       ),
-      { numRuns: Number(process.env.TEST_RUNS ?? 25) },
+      { numRuns: Number(process.env.TEST_RUNS ?? (isLong ? 25 : 12)) },
     );
     t.ok(refunded > 3, `${refunded} runs with refunds`);
   },
