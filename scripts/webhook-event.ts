@@ -27,6 +27,7 @@ import {
   Time,
   Wallet,
 } from '../src/http/shapes/fields.ts';
+import { InvoiceLine } from '../src/http/shapes/invoice-schemas.ts';
 
 const planName = Type.String({ description: 'The plan’s name.', examples: ['Coffee club'] });
 const test = Type.Optional(
@@ -94,6 +95,15 @@ const ofInvoice = {
   coversFrom: nullable({ ...Time, description: 'Start of the time that it is for.' }),
   coversTo: nullable({ ...Time, description: 'End of the time that it is for.' }),
 };
+/** The invoice of a payment. */
+const paidInvoice = {
+  invoiceId: { ...Id, description: 'The invoice that it is for: GET .../invoices/{invoiceId}.' },
+  lines: Type.Optional(
+    Type.Array(InvoiceLine, {
+      description: "The invoice's lines; absent if the plan's whole amount is the only one.",
+    }),
+  ),
+};
 const replacedBy = {
   ...Id,
   description: 'The subscription that replaces it in a change of plan.',
@@ -144,6 +154,7 @@ const own: Record<EventType, TProperties> = {
       description: 'Credit of a change of plan that paid for the period beside amountGross.',
     }),
     nextPaymentDue: due,
+    ...paidInvoice,
     receiptUrl: Type.Optional(
       nullable(
         Type.String({
@@ -164,6 +175,7 @@ const own: Record<EventType, TProperties> = {
     attempt: Type.Integer({ description: 'Number of the attempt in its period, from 1.' }),
     nextAttemptAt: nullable({ ...Time, description: 'Time of the next attempt; null: none.' }),
     nextPaymentDue: due,
+    ...paidInvoice,
     final: Type.Boolean({
       description: 'Whether it was the last attempt: the subscription has expired.',
     }),

@@ -67,6 +67,7 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
     settleUp(update, periodEnd, pull.gross, next);
   events.push({
     type: 'payment_success',
+    invoice,
     extra: {
       amountGross: pull.gross,
       platformFee: pull.fee,
@@ -125,6 +126,7 @@ function recordCredit(
   const about = { txSignature: null, nextPaymentDue, periodStart, periodEnd };
   events.push({
     type: 'payment_success',
+    invoice,
     extra: { ...none, ...about, source: 'credit', creditSpent: amount },
   });
 }

@@ -18,19 +18,16 @@ import {
   type KeeperSubscriptionForEvents,
   readSubscriptions,
   writeStates,
-  type Written,
 } from '../../db/subscriptions/work.ts';
-import { appendEvents, storeEvents } from '../outbox/events.ts';
 import type { BlockReason } from '../reasons.ts';
 import { Books, readBooks } from './books.ts';
 import { stopped } from './brake.ts';
 import type { Pull } from './chain-view.ts';
 import { blockPlans, type BlockedPlan, lockBlocked } from './plan-block.ts';
 import type { KnownPull } from './pulls.ts';
-import { addReceipts } from './receipts.ts';
-import { markRecovered } from './recovered.ts';
 import { staleCredit } from './stale-credit.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
+import { eventsOf, storeNewEvents } from './update-events.ts';
 
 /**
  * Length of a lease in seconds. This is longer than a payment's transaction usually takes to be
@@ -182,7 +179,7 @@ export async function writeAssessments<A extends ClaimedAssessment>(
             notices,
             state: update.state,
             keepsLease: keepsLease ?? attempt !== undefined,
-            withEvent: update.events.length > 0,
+            withEvent: eventsOf(update).length > 0,
           })),
           chainNow,
           LEASE_SECONDS,
@@ -195,7 +192,10 @@ export async function writeAssessments<A extends ClaimedAssessment>(
     ...money,
     books,
     blocked,
-    queued: await storeNewEvents(tx, touched, new Map(written.map((one) => [one.id, one]))),
+    queued: await storeNewEvents(tx, touched, {
+      written: new Map(written.map((one) => [one.id, one])),
+      invoiceIds: money.invoiceIds,
+    }),
   };
 }
 
@@ -318,77 +318,10 @@ export function rowByRow<O extends Assessment>(
  * event and nothing but observedSlot would change. observedSlot is written at the end of the
  * attempt. If the row stays unwritten, the lease keeps the expiry time that the claim has set.
  */
-function isUntouched({ attempt, update: { row, state, events } }: Assessment): boolean {
-  if (attempt === undefined || events.length > 0) return false;
+function isUntouched({ attempt, update }: Assessment): boolean {
+  const { row, state } = update;
+  if (attempt === undefined || eventsOf(update).length > 0) return false;
   return (Object.keys(state) as (keyof typeof state)[]).every(
     (field) => field === 'observedSlot' || state[field] === row[field],
   );
-}
-
-/**
- * Stores the events of the written assessments. Resolves with the names of apps and endpoints to
- * notify (db/postgres/notify.ts).
- */
-async function storeNewEvents(
-  tx: Transaction,
-  outcomes: readonly { update: SubscriptionUpdate; row: KeeperSubscriptionForEvents }[],
-  written: ReadonlyMap<string, Written>,
-): Promise<Set<string>> {
-  const [recovered, receipted] = await Promise.all([
-    markRecovered(tx, outcomes),
-    addReceipts(tx, outcomes),
-  ]);
-  const marked = (subscriptionId: string, event: SubscriptionUpdate['events'][number]) =>
-    receipted(subscriptionId, recovered(event));
-  // The statement that wrote the subscription's state has also assigned the sequence number of the
-  // first event. A separate statement for this number would write the row a second time.
-  const first = outcomes.flatMap(({ update: { state, events }, row }) => {
-    const { eventId = null, createdAt = new Date(0), sequence = 0n } = written.get(row.id) ?? {};
-    const [event] = events;
-    if (event === undefined || eventId === null) return [];
-    const {
-      id: subscriptionId,
-      appId,
-      planId,
-      planName,
-      subscriptionPda,
-      subscriberWallet,
-      accountWallet: merchantWallet,
-      externalId,
-      metadata,
-      ownIdsFrom,
-      periodHours,
-      graceHours,
-      trialEndsAt,
-      pausedAt,
-      replacedAt,
-    } = row;
-    const { status, paidThrough, nextPaymentDue, cancelRequestedAt, refundedThrough } = state;
-    const parties = {
-      subscriptionId,
-      appId,
-      planId,
-      planName,
-      subscriptionPda,
-      subscriberWallet,
-      merchantWallet,
-      externalId,
-      metadata,
-      ownIdsFrom,
-    };
-    const access = { status, paidThrough, nextPaymentDue, cancelRequestedAt, refundedThrough };
-    const terms = { periodHours, graceHours, trialEndsAt, pausedAt, replacedAt };
-    return [
-      {
-        context: { eventId, createdAt, sequence, ...parties, ...access, ...terms },
-        ...marked(subscriptionId, event),
-      },
-    ];
-  });
-  const later = outcomes.flatMap(({ update: { events }, row }) =>
-    events.slice(1).map((event) => ({ ...marked(row.id, event), subscriptionId: row.id })),
-  );
-  if (first.length === 0) return new Set();
-  const endpoints = await storeEvents(tx, first);
-  return new Set([...endpoints, ...(await appendEvents(tx, later))]);
 }

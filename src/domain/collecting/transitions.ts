@@ -23,6 +23,12 @@ import { noteChainFailure } from './early-tries.ts';
 /** Seconds between reads of a subscription whose end waits for a change of plan. */
 export const CHANGE_SECONDS = 10n;
 
+/** An event of an update. */
+export type UpdateEvent = Omit<NewEvent, 'subscriptionId'> & {
+  /** The invoice that it is about, as the update has it. */
+  readonly invoice?: Invoice;
+};
+
 /**
  * A change of a subscription: its new state, the events in order, the payments to record, and the
  * invoices that are drawn up or changed.
@@ -30,7 +36,7 @@ export const CHANGE_SECONDS = 10n;
 export interface SubscriptionUpdate {
   readonly row: KeeperSubscription;
   readonly state: SubscriptionState;
-  readonly events: Omit<NewEvent, 'subscriptionId'>[];
+  readonly events: UpdateEvent[];
   readonly payments: PaymentRow[];
   readonly invoices: Invoice[];
 }
@@ -132,9 +138,10 @@ export function applyFailure(
     state.pastDueSince = null;
     state.endReason = 'past_due';
   } else state.status = 'past_due';
+  const invoice = countFailure(update, failed.invoice, { at: now, next });
   payments.push({
     ...parties(row),
-    invoice: countFailure(update, failed.invoice, { at: now, next }),
+    invoice,
     status: 'failed',
     source: 'keeper',
     further: false,
@@ -152,6 +159,7 @@ export function applyFailure(
   });
   events.push({
     type: 'payment_failed',
+    invoice,
     extra: {
       failureReason: failed.reason,
       attempt: state.failedAttempts,

@@ -17,7 +17,10 @@ import { accessUntil } from '../accounts/access.ts';
 
 export type SubscriptionEventType = Exclude<EventType, PlanEventType | CustomerEventType>;
 
-type Extra = Record<string, string | number | boolean | bigint | Date | null>;
+type Extra = Record<
+  string,
+  string | number | boolean | bigint | Date | null | readonly Readonly<Record<string, string>>[]
+>;
 
 /**
  * An event about one change of a subscription. `extra` contains the data fields that only this

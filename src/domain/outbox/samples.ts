@@ -156,6 +156,7 @@ function scenes(
         periodStart: now,
         periodEnd,
         source: 'keeper',
+        invoiceId,
         receiptUrl: `https://billing.example/receipts/${ids.transactionId}/${madeUp(64)}/${randomBytes(32).toString('base64url')}`,
       },
     },
@@ -168,6 +169,7 @@ function scenes(
         nextAttemptAt: retryAt,
         nextPaymentDue: retryAt,
         final: false,
+        invoiceId,
       },
     },
     cancel_requested: {

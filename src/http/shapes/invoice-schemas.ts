@@ -9,7 +9,7 @@ import {
 } from '../../domain/reasons.ts';
 import { Amount, ExternalId, Id, meaning, nullable, SignedAmount, Time, Wallet } from './fields.ts';
 
-const InvoiceLine = Type.Object(
+export const InvoiceLine = Type.Object(
   {
     kind: meaning(lineKinds, 'The kind of the line.'),
     amount: Type.Unsafe<string>(SignedAmount),
