@@ -211,7 +211,8 @@ await told('the period is over', [
   [all.revoking, 'payment_failed'],
 ]);
 await stage.quiet();
-const [{ count }] = await sql<[{ count: number }]>`select count(*)::int as count from events`;
+const [{ count }] = await sql<[{ count: number }]>`
+  select count(*)::int as count from all_deliveries`;
 await stage.until('everything is delivered', async () => receiver.requests.length >= count);
 
 const requests = receiver.requests.map((request) => {
@@ -286,7 +287,8 @@ rule(
   "An event that the keeper or an action on a subscription causes is sent by POST to the app's webhook endpoint.",
   async (t) => {
     for (const { method, path } of requests) t.same([method, path], ['POST', '/hook']);
-    const stored = await sql<{ id: string; body: string }[]>`select id, body from events`;
+    const stored = await sql<{ id: string; body: string }[]>`
+      select id, body from events where type <> 'invoice_uncollectible'`;
     t.same(
       new Map(requests.map(({ event, body }) => [event.id, body.toString()])),
       new Map(stored.map(({ id, body }) => [id, body])),
