@@ -87,22 +87,22 @@ const due = nullable({
 
 /** Fields of `data` in the events after which a subscription goes on. */
 const continued = { nextPaymentDue: due };
-/** The invoice of an event. */
-const ofInvoice = {
-  invoiceId: { ...Id, description: 'The invoice: GET .../invoices/{invoiceId}.' },
-  total: { ...Amount, description: 'Sum of its lines, USDC base units.' },
-  amountDue: { ...Amount, description: 'The part of total that is not collected any more.' },
-  coversFrom: nullable({ ...Time, description: 'Start of the time that it is for.' }),
-  coversTo: nullable({ ...Time, description: 'End of the time that it is for.' }),
-};
 /** The invoice of a payment. */
 const paidInvoice = {
-  invoiceId: { ...Id, description: 'The invoice that it is for: GET .../invoices/{invoiceId}.' },
+  invoiceId: { ...Id, description: 'The invoice: GET .../invoices/{invoiceId}.' },
   lines: Type.Optional(
     Type.Array(InvoiceLine, {
       description: "The invoice's lines; absent if the plan's whole amount is the only one.",
     }),
   ),
+};
+/** The invoice of an event. */
+const ofInvoice = {
+  ...paidInvoice,
+  total: { ...Amount, description: 'Sum of its lines, USDC base units.' },
+  amountDue: { ...Amount, description: 'The part of total that is not collected any more.' },
+  coversFrom: nullable({ ...Time, description: 'Start of the time that it is for.' }),
+  coversTo: nullable({ ...Time, description: 'End of the time that it is for.' }),
 };
 const replacedBy = {
   ...Id,

@@ -1551,6 +1551,8 @@ export interface components {
                 externalId: string | null;
                 /** The invoice: GET .../invoices/{invoiceId}. */
                 invoiceId: string;
+                /** The invoice's lines; absent if the plan's whole amount is the only one. */
+                lines?: components["schemas"]["InvoiceLine"][];
                 /** A Solana address in Base58. */
                 merchantWallet: string;
                 metadata: components["schemas"]["Metadata"];
@@ -1597,6 +1599,8 @@ export interface components {
                 externalId: string | null;
                 /** The invoice: GET .../invoices/{invoiceId}. */
                 invoiceId: string;
+                /** The invoice's lines; absent if the plan's whole amount is the only one. */
+                lines?: components["schemas"]["InvoiceLine"][];
                 /** A Solana address in Base58. */
                 merchantWallet: string;
                 metadata: components["schemas"]["Metadata"];
@@ -2086,7 +2090,7 @@ export interface components {
                 failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced";
                 /** Whether it was the last attempt: the subscription has expired. */
                 final: boolean;
-                /** The invoice that it is for: GET .../invoices/{invoiceId}. */
+                /** The invoice: GET .../invoices/{invoiceId}. */
                 invoiceId: string;
                 /** The invoice's lines; absent if the plan's whole amount is the only one. */
                 lines?: components["schemas"]["InvoiceLine"][];
@@ -2138,7 +2142,7 @@ export interface components {
                 creditSpent?: string;
                 /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                 externalId: string | null;
-                /** The invoice that it is for: GET .../invoices/{invoiceId}. */
+                /** The invoice: GET .../invoices/{invoiceId}. */
                 invoiceId: string;
                 /** The invoice's lines; absent if the plan's whole amount is the only one. */
                 lines?: components["schemas"]["InvoiceLine"][];

@@ -53,7 +53,8 @@ for (const percent of [null, 60])
       async (t) => {
         const { stage, subscription } = await staged(t, { blockMs: 400 });
         if (percent !== null)
-          await stage.sql`update subscriptions set discount_percent = ${percent} where id = ${subscription.id}`;
+          await stage.sql`update subscriptions set discount_percent = ${percent},
+            discount_id = case when ${percent}::int > 0 then uuid_v7() end where id = ${subscription.id}`;
         await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 60, count: 1 });
         const keeper = await stage.startKeeper();
         await sent(stage, keeper);
@@ -121,7 +122,8 @@ void t.test(
       await losePayments(tx);
       await tx`delete from transactions`;
       await tx`
-      update subscriptions set period_pulled = 0, discount_percent = 60, next_payment_due = created_at`;
+      update subscriptions set period_pulled = 0, discount_percent = 60, discount_id = uuid_v7(),
+        next_payment_due = created_at`;
       await tx`update subscription_work set paid_through = null, due_at = to_timestamp(0)`;
     });
     const second = await stage.startKeeper();
