@@ -182,8 +182,8 @@ export function applyFurther(update: SubscriptionUpdate, pull: Pull): void {
 }
 
 /**
- * The invoice of a pull that pays for no period. A pull of ours has none: that of its attempt is
- * replaced, so that nobody collects it again.
+ * The invoice of a pull that pays for no time: one of its own if another puller made it, else null.
+ * The open invoice of a keeper's attempt is replaced, so that nobody collects it again.
  */
 function furtherInvoice(update: SubscriptionUpdate, pull: Pull): Invoice | null {
   if (pull.source === 'foreign') return pay(update, foreignInvoice(pull), timeOf(pull.at));

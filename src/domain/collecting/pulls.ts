@@ -185,9 +185,10 @@ export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Da
 }
 
 /**
- * Whether the pull can pay no invoice, because that of its attempt or its period is closed. If the
- * latter ended with a pause, the pull pays another one. A free rest of the period counts whatever
- * registration had it.
+ * Whether no invoice is left that the pull could pay: the invoice of its attempt is closed, or else
+ * that of its period. Exceptions: (1) An uncollectible invoice of its attempt, whose credit is still
+ * spent, is paid after all. (2) After an invoice that ended with a pause, the pull pays a new one.
+ * (3) An invoice of another registration counts only if it covers the period without a payment.
  */
 function isUnmatched(update: SubscriptionUpdate, pull: KnownPull): boolean {
   const { row } = update;
