@@ -144,6 +144,18 @@ export interface paths {
         /** Read a customer */
         get: operations["getCustomer"];
     };
+    "/merchant/apps/{appId}/customers/{customerId}/credits": {
+        /**
+         * List the movements of a customer’s credit
+         * Their sum is the credit of the customer. A movement never changes.
+         */
+        get: operations["listCredits"];
+        /**
+         * Grant credit to a customer, or take it back
+         * The next invoices of the customer in this app take it; it is never paid out. A negative amount takes back at most the balance, else it is CONFLICT. After a grant, the past-due subscriptions of the customer are due at once, each with a new invoice. The event credit_changed tells of it.
+         */
+        post: operations["createCredit"];
+    };
     "/merchant/apps/{appId}/deliveries": {
         /**
          * List the deliveries of an app
@@ -597,6 +609,13 @@ export interface paths {
          * Sign and send it. The service reads the result from the chain.
          */
         post: operations["createCloseTransaction"];
+    };
+    "/subscriber/subscriptions/{subscriptionId}/credits": {
+        /**
+         * List the movements of the credit that pays for a subscription
+         * Credit belongs to the customer, so all subscriptions of the customer in this app share it. The sum of the movements is the credit of the subscription.
+         */
+        get: operations["listOwnCredits"];
     };
     "/subscriber/subscriptions/{subscriptionId}/invoices": {
         /** List the invoices of a subscription */
@@ -1151,6 +1170,28 @@ export interface components {
             /** A sample event that the merchant triggered in development. */
             test?: boolean;
         };
+        CreditChange: {
+            /** USDC base units as a string; negative: less credit. */
+            amount: string;
+            /** The credit of the customer after it, USDC base units. */
+            balance: string;
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            /** The customer: GET .../customers/{customerId}. */
+            customerId: string;
+            id: string;
+            /** The invoice that takes it or gives it back; null for every other reason. */
+            invoiceId: string | null;
+            /** Your reason of granted and taken_back; null otherwise. */
+            note: string | null;
+            /** Who granted it or took it back: your wallet, or the prefix of the API key; null otherwise. */
+            notedBy: string | null;
+            reason: components["schemas"]["CreditReason"];
+            /** The subscription to which it belongs; null: to none. */
+            subscriptionId: string | null;
+            /** The payment whose unused part it is; null for every other reason. */
+            transactionId: string | null;
+        };
         CreditChangedEvent: {
             /** ISO 8601, UTC. */
             createdAt: string;
@@ -1186,10 +1227,43 @@ export interface components {
             /** The event type. */
             type: "credit_changed";
         };
+        CreditMovement: {
+            /** USDC base units as a string; negative: less credit. */
+            amount: string;
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            /** The customer: GET .../customers/{customerId}. */
+            customerId: string;
+            id: string;
+            /** The invoice that takes it or gives it back; null for every other reason. */
+            invoiceId: string | null;
+            /** Your reason of granted and taken_back; null otherwise. */
+            note: string | null;
+            /** Who granted it or took it back: your wallet, or the prefix of the API key; null otherwise. */
+            notedBy: string | null;
+            reason: components["schemas"]["CreditReason"];
+            /** The subscription to which it belongs; null: to none. */
+            subscriptionId: string | null;
+            /** The payment whose unused part it is; null for every other reason. */
+            transactionId: string | null;
+        };
+        /**
+         * Why the credit changed.
+         *
+         *     - `granted`: The merchant granted it.
+         *     - `taken_back`: The merchant took it back.
+         *     - `change_of_plan`: The unused part of what was paid to a replaced subscription.
+         *     - `unmatched_pull`: A payment that was found pays no invoice.
+         *     - `spent`: An invoice takes it when it is drawn up.
+         *     - `reversed`: An invoice gives it back that is closed without a payment.
+         */
+        CreditReason: "granted" | "taken_back" | "change_of_plan" | "unmatched_pull" | "spent" | "reversed";
         Customer: {
             appId: string;
             /** ISO 8601, UTC. */
             createdAt: string;
+            /** The credit of the customer: the next invoices in this app take it. */
+            credit: string;
             /** The e-mail address; null if not known. */
             email: string | null;
             /** Your id of the customer, which a checkout session or your PATCH set; null: the customer is a wallet. */
@@ -1209,8 +1283,12 @@ export interface components {
             amountRefunded: string;
             /** Time of the first subscription. */
             createdAt: string;
-            /** Credit of changes of plan that live subscriptions have left. */
+            /** Sum of the credit of these customers, USDC base units. */
             credit: string;
+            /** The newest 20 movements of that credit. GET .../customers/{customerId}/credits lists all. */
+            creditMovements: components["schemas"]["CreditMovement"][];
+            /** The customers to whom these subscriptions belong, at most 20. */
+            customerIds: string[];
             /** Your ids of the customer on these subscriptions, at most 20. */
             externalIds: string[];
             /** Number of subscriptions that are active or past_due. */
@@ -1855,6 +1933,18 @@ export interface components {
         };
         /** Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond. */
         OnePerCustomer: boolean;
+        OwnCreditMovement: {
+            /** USDC base units as a string; negative: less credit. */
+            amount: string;
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            id: string;
+            /** The invoice that takes it or gives it back; null if it is not yours. */
+            invoiceId: string | null;
+            reason: components["schemas"]["CreditReason"];
+            /** The subscription to which it belongs; null: to none of yours. */
+            subscriptionId: string | null;
+        };
         /** Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false. */
         OwnIdsBySubscriber: boolean;
         /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
@@ -3878,6 +3968,63 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Customer"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listCredits: {
+        parameters: {
+            query?: {
+                /** Start of the next page: X-Next-Cursor of the previous page. */
+                cursor?: string;
+                /** Rows per page. */
+                limit?: number;
+            };
+            path: {
+                appId: string;
+                customerId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["CreditMovement"][];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    createCredit: {
+        parameters: {
+            header?: {
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
+                "idempotency-key"?: string;
+            };
+            path: {
+                appId: string;
+                customerId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** USDC base units (6 decimals) as a string, from 1 to 2^63-1, with a minus for less. */
+                    amount: string;
+                    /** Why, in your words: 1 to 500 characters. It is stored as the note of the movement; the subscriber does not see it. */
+                    reason: string;
+                };
+            };
+        };
+        responses: {
+            201: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["CreditChange"];
                         success: true;
                     };
                 };
@@ -5919,6 +6066,30 @@ export interface operations {
             };
         };
     };
+    listOwnCredits: {
+        parameters: {
+            query?: {
+                /** Start of the next page: X-Next-Cursor of the previous page. */
+                cursor?: string;
+                /** Rows per page. */
+                limit?: number;
+            };
+            path: {
+                subscriptionId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["OwnCreditMovement"][];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
     listOwnInvoices: {
         parameters: {
             query?: {
@@ -6114,6 +6285,7 @@ export const idempotentPosts: ReadonlySet<string> = new Set([
   '/merchant/api-keys',
   '/merchant/apps',
   '/merchant/apps/{appId}/checkout-sessions',
+  '/merchant/apps/{appId}/customers/{customerId}/credits',
   '/merchant/apps/{appId}/deliveries/{deliveryId}/replay',
   '/merchant/apps/{appId}/events/{eventId}/replay',
   '/merchant/apps/{appId}/invoices/{invoiceId}/void',
