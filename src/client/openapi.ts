@@ -333,7 +333,7 @@ export interface paths {
         get?: never;
         /**
          * Cancel a subscription
-         * period_end: no further payment is collected, and it ends with the paid period. force: it ends immediately; CONFLICT while a change of plan that the wallet has signed may still land. credit of the answer is not paid out.
+         * period_end: no further payment is collected, and it ends with the paid period. force: it ends immediately; CONFLICT while a change of plan that the wallet has signed may still land. credit of the answer stays with the customer.
          */
         post: operations["cancelSubscription"];
     };
@@ -873,7 +873,7 @@ export interface components {
                 appId: string;
                 /** End of the subscription. */
                 cancelledAt?: string | null;
-                /** Credit that is left at the end, USDC base units; absent if none is left. It is not paid out. The next registration of the same account takes it over. */
+                /** Credit of the customer at the end, USDC base units; absent if none is left. It is not paid out, and stays with the customer: other and later subscriptions in the app spend it. */
                 credit?: string;
                 /**
                  * The reason of the end; absent after a cancellation at the end of a period.
@@ -1043,7 +1043,7 @@ export interface components {
             after: components["schemas"]["PaymentAfterNext"] | null;
             /** The amounts are those of a transaction that lands at this time; a second later the credit is smaller by that second. Of a sponsored change "today" is exact: this time is later than its landing, and the credit of the seconds between pays for the next payment. */
             asOf: string;
-            /** What the new subscription takes over, base units: the unused part of the paid period, and credit that is not spent yet. It pays the first payments, is never paid out and cannot be refunded. */
+            /** Credit of the customer after the change, base units: the unused part of the paid period, and what is not spent yet. The next payments take it; it is never paid out and cannot be refunded. */
             credit: string;
             /** End of the replaced subscription. */
             endsAt: string;
@@ -1071,7 +1071,7 @@ export interface components {
             after: components["schemas"]["PaymentAfterNext"] | null;
             /** The amounts are those of a transaction that lands at this time; a second later the credit is smaller by that second. Of a sponsored change "today" is exact: this time is later than its landing, and the credit of the seconds between pays for the next payment. */
             asOf: string;
-            /** What the new subscription takes over, base units: the unused part of the paid period, and credit that is not spent yet. It pays the first payments, is never paid out and cannot be refunded. */
+            /** Credit of the customer after the change, base units: the unused part of the paid period, and what is not spent yet. The next payments take it; it is never paid out and cannot be refunded. */
             credit: string;
             /** End of the replaced subscription. */
             endsAt: string;
@@ -2054,7 +2054,7 @@ export interface components {
             cancelRequestedBy: components["schemas"]["CancelRequester"] | null;
             /** ISO 8601, UTC. */
             createdAt: string;
-            /** Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. What is left when the subscription ends goes to the next registration of the same account, and is lost without one. */
+            /** Credit of the customer to whom the subscription belongs, which all subscriptions of the customer in this app share: the next payments take less by it. It is never paid out, and stays with the customer when the subscription ends. */
             credit: string;
             /** ISO 8601, UTC. */
             delegationRevokedAt: string | null;
@@ -2099,7 +2099,7 @@ export interface components {
             updatedAt: string;
         };
         OwnTransaction: {
-            /** The unused part, which a change of plan has made a credit of another subscription: it cannot be refunded. */
+            /** The unused part, which a change of plan has made credit of the customer: it cannot be refunded. */
             amountCredited: string;
             /** USDC base units (6 decimals) as a string. */
             amountGross: string;
@@ -2112,7 +2112,7 @@ export interface components {
             attempt: number;
             /** ISO 8601, UTC. */
             createdAt: string;
-            /** Credit of a change of plan that paid for the period beside amountGross. Where it paid the whole period, amountGross is 0 and txSignature null. */
+            /** Credit of the customer that paid for the period beside amountGross. Where it paid the whole period, amountGross is 0 and txSignature null. */
             creditSpent: string;
             failureReason: components["schemas"]["FailureReason"] | null;
             /** True for a payment beyond the one that paid its period: it pays for no other period and has no event. Refund it if it was not wanted. */
@@ -2220,7 +2220,7 @@ export interface components {
                 /** The share of the merchant. */
                 amountNet: string;
                 appId: string;
-                /** Credit of a change of plan that paid for the period beside amountGross. */
+                /** Credit of the customer that paid for the period beside amountGross. */
                 creditSpent?: string;
                 /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                 externalId: string | null;
@@ -2247,7 +2247,7 @@ export interface components {
                 recovered?: boolean;
                 /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
-                /** foreign: another party sent the transaction. credit: the credit of a change of plan paid the whole period, and amountGross is 0. */
+                /** foreign: another party sent the transaction. credit: credit of the customer paid the whole period, and amountGross is 0. */
                 source: "keeper" | "foreign" | "credit";
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
@@ -2701,7 +2701,7 @@ export interface components {
         Schedule: {
             /** Each payment, base units. */
             amount: string;
-            /** Credit of a change of plan that each payment spends beside amount, base units. */
+            /** Credit of the customer that each payment spends beside amount, base units. */
             creditSpent: string;
             /** When the first of them is due. */
             dueAt: string;
@@ -2740,7 +2740,7 @@ export interface components {
             after: components["schemas"]["PaymentAfterNext"] | null;
             /** The amounts are those of a transaction that lands at this time; a second later the credit is smaller by that second. Of a sponsored change "today" is exact: this time is later than its landing, and the credit of the seconds between pays for the next payment. */
             asOf: string;
-            /** What the new subscription takes over, base units: the unused part of the paid period, and credit that is not spent yet. It pays the first payments, is never paid out and cannot be refunded. */
+            /** Credit of the customer after the change, base units: the unused part of the paid period, and what is not spent yet. The next payments take it; it is never paid out and cannot be refunded. */
             credit: string;
             /** End of the replaced subscription. */
             endsAt: string;
@@ -2924,7 +2924,7 @@ export interface components {
             cancelRequestedBy: components["schemas"]["CancelRequester"] | null;
             /** ISO 8601, UTC. */
             createdAt: string;
-            /** Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. What is left when the subscription ends goes to the next registration of the same account, and is lost without one. */
+            /** Credit of the customer to whom the subscription belongs, which all subscriptions of the customer in this app share: the next payments take less by it. It is never paid out, and stays with the customer when the subscription ends. */
             credit: string;
             /** ISO 8601, UTC. */
             delegationRevokedAt: string | null;
@@ -2983,7 +2983,7 @@ export interface components {
                 /** Grant access until this time. */
                 accessUntil: string | null;
                 appId: string;
-                /** What its next payments take less, USDC base units: from the replaced subscription, and from an ended one of the same account. */
+                /** Credit of the customer, USDC base units: the next payments take less by it. Absent if there is none. */
                 credit?: string;
                 /** The live subscription that the same customer has already: one of them should be cancelled. */
                 duplicateOf?: string;
@@ -3095,7 +3095,7 @@ export interface components {
             what: string;
         };
         Transaction: {
-            /** The unused part, which a change of plan has made a credit of another subscription: it cannot be refunded. */
+            /** The unused part, which a change of plan has made credit of the customer: it cannot be refunded. */
             amountCredited: string;
             /** USDC base units (6 decimals) as a string. */
             amountGross: string;
@@ -3108,7 +3108,7 @@ export interface components {
             attempt: number;
             /** ISO 8601, UTC. */
             createdAt: string;
-            /** Credit of a change of plan that paid for the period beside amountGross. Where it paid the whole period, amountGross is 0 and txSignature null. */
+            /** Credit of the customer that paid for the period beside amountGross. Where it paid the whole period, amountGross is 0 and txSignature null. */
             creditSpent: string;
             /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
             externalId: string | null;
@@ -3143,7 +3143,7 @@ export interface components {
         TransactionOffer: {
             /** When you cancel: true if a limit of sponsoring is reached or your wallet has too little SOL, so that the service has cancelled the subscription on its side. Nothing more is collected, and you need not sign. */
             cancelled?: boolean;
-            /** When you cancel: the credit of a change of plan that is left, USDC base units; absent if none is left. It is not paid out, and it is lost when the subscription ends, unless you resume it before. */
+            /** When you cancel: the credit that is left, USDC base units; absent if none is left. It stays with the customer and pays for the other and the next subscriptions in this app. It is not paid out. */
             credit?: string;
             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
             minContextSlot: number;
@@ -5707,7 +5707,7 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** With closeAuthority: credit of the wallet’s subscriptions that is lost with them, in base units. Absent if there is none. */
+                            /** With closeAuthority: sum of the credit of the customers to whom the wallet’s subscriptions belong, in base units. It stays with them for their next subscriptions, each in its app. Absent if there is none. */
                             credit?: string;
                             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
