@@ -1186,6 +1186,8 @@ export interface components {
             note: string | null;
             /** Who granted it or took it back: your wallet, or the prefix of the API key; null otherwise. */
             notedBy: string | null;
+            /** Name of the plan whose unused part it is; null for every other reason. */
+            planName: string | null;
             reason: components["schemas"]["CreditReason"];
             /** The subscription to which it belongs; null: to none. */
             subscriptionId: string | null;
@@ -1241,6 +1243,8 @@ export interface components {
             note: string | null;
             /** Who granted it or took it back: your wallet, or the prefix of the API key; null otherwise. */
             notedBy: string | null;
+            /** Name of the plan whose unused part it is; null for every other reason. */
+            planName: string | null;
             reason: components["schemas"]["CreditReason"];
             /** The subscription to which it belongs; null: to none. */
             subscriptionId: string | null;
@@ -1941,6 +1945,8 @@ export interface components {
             id: string;
             /** The invoice that takes it or gives it back; null if it is not yours. */
             invoiceId: string | null;
+            /** Name of the plan whose unused part it is; null for every other reason. */
+            planName: string | null;
             reason: components["schemas"]["CreditReason"];
             /** The subscription to which it belongs; null: to none of yours. */
             subscriptionId: string | null;

@@ -25,6 +25,13 @@ void t.test(
     const dialog = page.getByRole('dialog');
     await dialog.getByText('98.14 USDC').waitFor();
     await inspect(t, page, 'account-credit-kept');
+    await dialog.getByRole('button', { name: 'Keep the subscription' }).click();
+    await page.getByRole('button', { name: 'Payments' }).click();
+    const table = (name: string) => page.getByRole('region', { name, exact: true });
+    await table('Invoices').getByText('10.00 USDC').first().waitFor();
+    await table('Credit').getByText('Granted by the merchant').waitFor();
+    await inspect(t, page, 'account-invoices');
+    await cancel.first().click();
     wallet.asked.length = 0;
     await dialog.getByRole('button', { name: 'Keep the subscription' }).click();
     await dialog.waitFor({ state: 'detached' });

@@ -15,6 +15,8 @@ export interface CreditRow {
   invoiceId: string | null;
   transactionId: string | null;
   subscriptionId: string | null;
+  /** Name of the plan that was paid, of a change of plan. */
+  planName: string | null;
   /** The wallet of the subscription. */
   subscriberWallet: string | null;
   createdAt: Date;
@@ -26,7 +28,7 @@ export function listCredits(sql: Queryable, customerId: string, page: Page): Pro
   return sql<CreditRow[]>`
     select ${columns(sql)}
     from (select ${readColumns(sql)} from credits where ${pageOf(sql, key, page)}) as c
-      left join subscriptions s on s.id = c.subscription_id
+      ${about(sql)}
     order by c.id desc`;
 }
 
@@ -43,7 +45,7 @@ export function listNewestCredits(
       select each.* from unnest(${[...customerIds]}::uuid[]) as owner (id) cross join lateral (
         select ${readColumns(sql)} from credits where ${pageOf(sql, key, page)}
       ) as each order by each.id desc limit ${limit}
-    ) as c left join subscriptions s on s.id = c.subscription_id
+    ) as c ${about(sql)}
     order by c.id desc`;
 }
 
@@ -52,10 +54,16 @@ const readColumns = (sql: Queryable) => sql`
   id, customer_id, amount, reason, note, noted_by, invoice_id, payment_id, subscription_id,
   created_at`;
 
-/** The columns of a CreditRow, from `credits c` and its `subscriptions s`. */
+/** Joins the subscription of `credits c`, and the plan of its payment. */
+const about = (sql: Queryable) => sql`
+  left join subscriptions s on s.id = c.subscription_id
+  left join payments p on p.id = c.payment_id left join plans l on l.id = p.plan_id`;
+
+/** The columns of a CreditRow, from `credits c` and what about() joins. */
 const columns = (sql: Queryable) => sql`
   c.id, c.customer_id, c.amount, c.reason, c.note, c.noted_by, c.invoice_id,
-  c.payment_id as transaction_id, c.subscription_id, s.subscriber_wallet, c.created_at`;
+  c.payment_id as transaction_id, c.subscription_id, l.name as plan_name, s.subscriber_wallet,
+  c.created_at`;
 
 /** A movement with the customer's balance. */
 export interface ChangedCredit extends CreditRow {
@@ -66,8 +74,7 @@ export interface ChangedCredit extends CreditRow {
 export async function readChange(sql: Transaction, id: string): Promise<ChangedCredit> {
   const [row] = await sql<[ChangedCredit]>`
     select ${columns(sql)}, b.balance
-    from credits c join credit_balances b on b.customer_id = c.customer_id
-      left join subscriptions s on s.id = c.subscription_id
+    from credits c join credit_balances b on b.customer_id = c.customer_id ${about(sql)}
     where c.id = ${id}`;
   return row;
 }

@@ -14,6 +14,11 @@ const invoiceId = nullable({
 const common = {
   amount: { ...SignedAmount, description: 'USDC base units as a string; negative: less credit.' },
   reason: meaning(movementReasons, 'Why the credit changed.', 'CreditReason'),
+  planName: nullable(
+    Type.String({
+      description: 'Name of the plan whose unused part it is; null for every other reason.',
+    }),
+  ),
 };
 
 export const CreditMovement = Type.Object(

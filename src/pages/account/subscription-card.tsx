@@ -29,7 +29,7 @@ import { Time } from '../shared/time.tsx';
 import { act, doneText, readStanding, type Verb } from './actions.ts';
 import { ChangePlan } from './change-plan.tsx';
 import { CreditKept } from './credit-kept.tsx';
-import { Payments } from './payments.tsx';
+import { History } from './history.tsx';
 
 /** Plans by the ids of their subscriptions. */
 const plans = new Map<string, Promise<PublicPlan>>();
@@ -201,7 +201,7 @@ export function SubscriptionCard({
           }}
         />
       )}
-      {open && <Payments session={session} subscription={subscription} />}
+      {open && <History session={session} subscription={subscription} />}
       {plan !== undefined && <SellerLinks plan={plan} />}
       {open && plan !== undefined && (
         <p className="muted small">
