@@ -125,7 +125,7 @@ const own: Record<EventType, TProperties> = {
     credit: Type.Optional({
       ...Amount,
       description:
-        'What its next payments take less, USDC base units: from the replaced subscription, and from an ended one of the same account.',
+        'Credit of the customer, USDC base units: the next payments take less by it. Absent if there is none.',
     }),
     startsAt: Type.Optional(
       nullable({
@@ -147,11 +147,11 @@ const own: Record<EventType, TProperties> = {
     periodEnd: { ...Time, description: 'End of the paid period.' },
     source: oneOf(
       ['keeper', 'foreign', 'credit'],
-      'foreign: another party sent the transaction. credit: the credit of a change of plan paid the whole period, and amountGross is 0.',
+      'foreign: another party sent the transaction. credit: credit of the customer paid the whole period, and amountGross is 0.',
     ),
     creditSpent: Type.Optional({
       ...Amount,
-      description: 'Credit of a change of plan that paid for the period beside amountGross.',
+      description: 'Credit of the customer that paid for the period beside amountGross.',
     }),
     nextPaymentDue: due,
     ...paidInvoice,
@@ -202,7 +202,7 @@ const own: Record<EventType, TProperties> = {
     credit: Type.Optional({
       ...Amount,
       description:
-        'Credit that is left at the end, USDC base units; absent if none is left. It is not paid out. The next registration of the same account takes it over.',
+        'Credit of the customer at the end, USDC base units; absent if none is left. It is not paid out, and stays with the customer: other and later subscriptions in the app spend it.',
     }),
   },
   cancel_forced: {

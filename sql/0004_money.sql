@@ -376,7 +376,11 @@ create table credits (
   invoice_id uuid references invoices,
   payment_id uuid references payments,
   subscription_id uuid references subscriptions,
+  note text check (length(note) between 1 and 500),
+  noted_by text,
   created_at timestamptz not null default now(),
+  constraint note_is_whole check ((note is null) = (noted_by is null)
+    and (note is null or reason in ('granted', 'taken_back'))),
   constraint spent_lowers_it check ((amount < 0) = (reason in ('spent', 'taken_back'))
     or reason = 'unmatched_pull'),
   constraint change_takes_a_payment check (reason <> 'change_of_plan' or payment_id is not null),
@@ -386,6 +390,8 @@ comment on table credits is 'movements of the balances of customers; no row ever
 comment on column credits.amount is 'base units; negative: it lowers the balance';
 comment on column credits.reason is 'spent: by the invoice when it was drawn up; reversed: the invoice was closed without a payment; change_of_plan: the unused part of the payment';
 comment on column credits.subscription_id is 'the subscription to which the movement belongs, if it has one';
+comment on column credits.note is 'why the merchant granted it or took it back; null: a change of plan moved it to another customer';
+comment on column credits.noted_by is 'who did: the merchant''s wallet, or the prefix of the API key';
 create index credits_by_customer on credits (customer_id, id);
 create unique index one_credit_per_payment on credits (payment_id)
   where reason = 'change_of_plan';

@@ -707,11 +707,15 @@ create table credits (
   invoice_id uuid,
   payment_id uuid,
   subscription_id uuid,
+  note text,
+  noted_by text,
   created_at timestamp with time zone not null default now(),
   constraint change_takes_a_payment CHECK (((reason <> 'change_of_plan'::text) OR (payment_id IS NOT NULL))),
   constraint credits_amount_check CHECK ((amount <> 0)),
+  constraint credits_note_check CHECK (((length(note) >= 1) AND (length(note) <= 500))),
   constraint credits_reason_check CHECK ((reason = ANY (ARRAY['change_of_plan'::text, 'granted'::text, 'taken_back'::text, 'refund_to_balance'::text, 'negative_item'::text, 'unmatched_pull'::text, 'spent'::text, 'reversed'::text]))),
   constraint invoice_spends_it CHECK (((reason = ANY (ARRAY['spent'::text, 'reversed'::text])) = (invoice_id IS NOT NULL))),
+  constraint note_is_whole CHECK ((((note IS NULL) = (noted_by IS NULL)) AND ((note IS NULL) OR (reason = ANY (ARRAY['granted'::text, 'taken_back'::text]))))),
   constraint spent_lowers_it CHECK ((((amount < 0) = (reason = ANY (ARRAY['spent'::text, 'taken_back'::text]))) OR (reason = 'unmatched_pull'::text))),
   constraint credits_customer_id_fkey FOREIGN KEY (customer_id) REFERENCES customers(id),
   constraint credits_invoice_id_fkey FOREIGN KEY (invoice_id) REFERENCES invoices(id),
@@ -723,6 +727,8 @@ comment on table credits is 'movements of the balances of customers; no row ever
 comment on column credits.amount is 'base units; negative: it lowers the balance';
 comment on column credits.reason is 'spent: by the invoice when it was drawn up; reversed: the invoice was closed without a payment; change_of_plan: the unused part of the payment';
 comment on column credits.subscription_id is 'the subscription to which the movement belongs, if it has one';
+comment on column credits.note is 'why the merchant granted it or took it back; null: a change of plan moved it to another customer';
+comment on column credits.noted_by is 'who did: the merchant''s wallet, or the prefix of the API key';
 CREATE INDEX credits_by_customer ON public.credits USING btree (customer_id, id);
 CREATE INDEX credits_by_invoice ON public.credits USING btree (invoice_id) WHERE (invoice_id IS NOT NULL);
 CREATE UNIQUE INDEX one_credit_per_payment ON public.credits USING btree (payment_id) WHERE (reason = 'change_of_plan'::text);

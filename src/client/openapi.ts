@@ -144,6 +144,18 @@ export interface paths {
         /** Read a customer */
         get: operations["getCustomer"];
     };
+    "/merchant/apps/{appId}/customers/{customerId}/credits": {
+        /**
+         * List the movements of a customer’s credit
+         * Their sum is the credit of the customer. A movement never changes.
+         */
+        get: operations["listCredits"];
+        /**
+         * Grant credit to a customer, or take it back
+         * The next invoices of the customer in this app take it; it is never paid out. A negative amount takes back at most the balance, else it is CONFLICT. After a grant, the past-due subscriptions of the customer are due at once, each with a new invoice. The event credit_changed tells of it.
+         */
+        post: operations["createCredit"];
+    };
     "/merchant/apps/{appId}/deliveries": {
         /**
          * List the deliveries of an app
@@ -321,7 +333,7 @@ export interface paths {
         get?: never;
         /**
          * Cancel a subscription
-         * period_end: no further payment is collected, and it ends with the paid period. force: it ends immediately; CONFLICT while a change of plan that the wallet has signed may still land. credit of the answer is not paid out.
+         * period_end: no further payment is collected, and it ends with the paid period. force: it ends immediately; CONFLICT while a change of plan that the wallet has signed may still land. credit of the answer stays with the customer.
          */
         post: operations["cancelSubscription"];
     };
@@ -598,6 +610,13 @@ export interface paths {
          */
         post: operations["createCloseTransaction"];
     };
+    "/subscriber/subscriptions/{subscriptionId}/credits": {
+        /**
+         * List the movements of the credit that pays for a subscription
+         * Credit belongs to the customer, so all subscriptions of the customer in this app share it. The sum of the movements is the credit of the subscription.
+         */
+        get: operations["listOwnCredits"];
+    };
     "/subscriber/subscriptions/{subscriptionId}/invoices": {
         /** List the invoices of a subscription */
         get: operations["listOwnInvoices"];
@@ -854,7 +873,7 @@ export interface components {
                 appId: string;
                 /** End of the subscription. */
                 cancelledAt?: string | null;
-                /** Credit that is left at the end, USDC base units; absent if none is left. It is not paid out. The next registration of the same account takes it over. */
+                /** Credit of the customer at the end, USDC base units; absent if none is left. It is not paid out, and stays with the customer: other and later subscriptions in the app spend it. */
                 credit?: string;
                 /**
                  * The reason of the end; absent after a cancellation at the end of a period.
@@ -1024,7 +1043,7 @@ export interface components {
             after: components["schemas"]["PaymentAfterNext"] | null;
             /** The amounts are those of a transaction that lands at this time; a second later the credit is smaller by that second. Of a sponsored change "today" is exact: this time is later than its landing, and the credit of the seconds between pays for the next payment. */
             asOf: string;
-            /** What the new subscription takes over, base units: the unused part of the paid period, and credit that is not spent yet. It pays the first payments, is never paid out and cannot be refunded. */
+            /** Credit of the customer after the change, base units: the unused part of the paid period, and what is not spent yet. The next payments take it; it is never paid out and cannot be refunded. */
             credit: string;
             /** End of the replaced subscription. */
             endsAt: string;
@@ -1052,7 +1071,7 @@ export interface components {
             after: components["schemas"]["PaymentAfterNext"] | null;
             /** The amounts are those of a transaction that lands at this time; a second later the credit is smaller by that second. Of a sponsored change "today" is exact: this time is later than its landing, and the credit of the seconds between pays for the next payment. */
             asOf: string;
-            /** What the new subscription takes over, base units: the unused part of the paid period, and credit that is not spent yet. It pays the first payments, is never paid out and cannot be refunded. */
+            /** Credit of the customer after the change, base units: the unused part of the paid period, and what is not spent yet. The next payments take it; it is never paid out and cannot be refunded. */
             credit: string;
             /** End of the replaced subscription. */
             endsAt: string;
@@ -1151,6 +1170,30 @@ export interface components {
             /** A sample event that the merchant triggered in development. */
             test?: boolean;
         };
+        CreditChange: {
+            /** USDC base units as a string; negative: less credit. */
+            amount: string;
+            /** The credit of the customer after it, USDC base units. */
+            balance: string;
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            /** The customer: GET .../customers/{customerId}. */
+            customerId: string;
+            id: string;
+            /** The invoice that takes it or gives it back; null for every other reason. */
+            invoiceId: string | null;
+            /** Your reason of granted and taken_back; null otherwise. */
+            note: string | null;
+            /** Who granted it or took it back: your wallet, or the prefix of the API key; null otherwise. */
+            notedBy: string | null;
+            /** Name of the plan whose unused part it is; null for every other reason. */
+            planName: string | null;
+            reason: components["schemas"]["CreditReason"];
+            /** The subscription to which it belongs; null: to none. */
+            subscriptionId: string | null;
+            /** The payment whose unused part it is; null for every other reason. */
+            transactionId: string | null;
+        };
         CreditChangedEvent: {
             /** ISO 8601, UTC. */
             createdAt: string;
@@ -1186,10 +1229,45 @@ export interface components {
             /** The event type. */
             type: "credit_changed";
         };
+        CreditMovement: {
+            /** USDC base units as a string; negative: less credit. */
+            amount: string;
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            /** The customer: GET .../customers/{customerId}. */
+            customerId: string;
+            id: string;
+            /** The invoice that takes it or gives it back; null for every other reason. */
+            invoiceId: string | null;
+            /** Your reason of granted and taken_back; null otherwise. */
+            note: string | null;
+            /** Who granted it or took it back: your wallet, or the prefix of the API key; null otherwise. */
+            notedBy: string | null;
+            /** Name of the plan whose unused part it is; null for every other reason. */
+            planName: string | null;
+            reason: components["schemas"]["CreditReason"];
+            /** The subscription to which it belongs; null: to none. */
+            subscriptionId: string | null;
+            /** The payment whose unused part it is; null for every other reason. */
+            transactionId: string | null;
+        };
+        /**
+         * Why the credit changed.
+         *
+         *     - `granted`: The merchant granted it.
+         *     - `taken_back`: The merchant took it back.
+         *     - `change_of_plan`: The unused part of what was paid to a replaced subscription.
+         *     - `unmatched_pull`: A payment that was found pays no invoice.
+         *     - `spent`: An invoice takes it when it is drawn up.
+         *     - `reversed`: An invoice gives it back that is closed without a payment.
+         */
+        CreditReason: "granted" | "taken_back" | "change_of_plan" | "unmatched_pull" | "spent" | "reversed";
         Customer: {
             appId: string;
             /** ISO 8601, UTC. */
             createdAt: string;
+            /** The credit of the customer: the next invoices in this app take it. */
+            credit: string;
             /** The e-mail address; null if not known. */
             email: string | null;
             /** Your id of the customer, which a checkout session or your PATCH set; null: the customer is a wallet. */
@@ -1209,8 +1287,12 @@ export interface components {
             amountRefunded: string;
             /** Time of the first subscription. */
             createdAt: string;
-            /** Credit of changes of plan that live subscriptions have left. */
+            /** Sum of the credit of these customers, USDC base units. */
             credit: string;
+            /** The newest 20 movements of that credit. GET .../customers/{customerId}/credits lists all. */
+            creditMovements: components["schemas"]["CreditMovement"][];
+            /** The customers to whom these subscriptions belong, at most 20. */
+            customerIds: string[];
             /** Your ids of the customer on these subscriptions, at most 20. */
             externalIds: string[];
             /** Number of subscriptions that are active or past_due. */
@@ -1859,6 +1941,20 @@ export interface components {
         };
         /** Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond. */
         OnePerCustomer: boolean;
+        OwnCreditMovement: {
+            /** USDC base units as a string; negative: less credit. */
+            amount: string;
+            /** ISO 8601, UTC. */
+            createdAt: string;
+            id: string;
+            /** The invoice that takes it or gives it back; null if it is not yours. */
+            invoiceId: string | null;
+            /** Name of the plan whose unused part it is; null for every other reason. */
+            planName: string | null;
+            reason: components["schemas"]["CreditReason"];
+            /** The subscription to which it belongs; null: to none of yours. */
+            subscriptionId: string | null;
+        };
         /** Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false. */
         OwnIdsBySubscriber: boolean;
         /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
@@ -1968,7 +2064,7 @@ export interface components {
             cancelRequestedBy: components["schemas"]["CancelRequester"] | null;
             /** ISO 8601, UTC. */
             createdAt: string;
-            /** Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. What is left when the subscription ends goes to the next registration of the same account, and is lost without one. */
+            /** Credit of the customer to whom the subscription belongs, which all subscriptions of the customer in this app share: the next payments take less by it. It is never paid out, and stays with the customer when the subscription ends. */
             credit: string;
             /** ISO 8601, UTC. */
             delegationRevokedAt: string | null;
@@ -2013,7 +2109,7 @@ export interface components {
             updatedAt: string;
         };
         OwnTransaction: {
-            /** The unused part, which a change of plan has made a credit of another subscription: it cannot be refunded. */
+            /** The unused part, which a change of plan has made credit of the customer: it cannot be refunded. */
             amountCredited: string;
             /** USDC base units (6 decimals) as a string. */
             amountGross: string;
@@ -2026,7 +2122,7 @@ export interface components {
             attempt: number;
             /** ISO 8601, UTC. */
             createdAt: string;
-            /** Credit of a change of plan that paid for the period beside amountGross. Where it paid the whole period, amountGross is 0 and txSignature null. */
+            /** Credit of the customer that paid for the period beside amountGross. Where it paid the whole period, amountGross is 0 and txSignature null. */
             creditSpent: string;
             failureReason: components["schemas"]["FailureReason"] | null;
             /** True for a payment beyond the one that paid its period: it pays for no other period and has no event. Refund it if it was not wanted. */
@@ -2138,7 +2234,7 @@ export interface components {
                 /** The share of the merchant. */
                 amountNet: string;
                 appId: string;
-                /** Credit of a change of plan that paid for the period beside amountGross. */
+                /** Credit of the customer that paid for the period beside amountGross. */
                 creditSpent?: string;
                 /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                 externalId: string | null;
@@ -2169,7 +2265,7 @@ export interface components {
                 recovered?: boolean;
                 /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
-                /** foreign: another party sent the transaction. credit: the credit of a change of plan paid the whole period, and amountGross is 0. */
+                /** foreign: another party sent the transaction. credit: credit of the customer paid the whole period, and amountGross is 0. */
                 source: "keeper" | "foreign" | "credit";
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
@@ -2623,7 +2719,7 @@ export interface components {
         Schedule: {
             /** Each payment, base units. */
             amount: string;
-            /** Credit of a change of plan that each payment spends beside amount, base units. */
+            /** Credit of the customer that each payment spends beside amount, base units. */
             creditSpent: string;
             /** When the first of them is due. */
             dueAt: string;
@@ -2662,7 +2758,7 @@ export interface components {
             after: components["schemas"]["PaymentAfterNext"] | null;
             /** The amounts are those of a transaction that lands at this time; a second later the credit is smaller by that second. Of a sponsored change "today" is exact: this time is later than its landing, and the credit of the seconds between pays for the next payment. */
             asOf: string;
-            /** What the new subscription takes over, base units: the unused part of the paid period, and credit that is not spent yet. It pays the first payments, is never paid out and cannot be refunded. */
+            /** Credit of the customer after the change, base units: the unused part of the paid period, and what is not spent yet. The next payments take it; it is never paid out and cannot be refunded. */
             credit: string;
             /** End of the replaced subscription. */
             endsAt: string;
@@ -2846,7 +2942,7 @@ export interface components {
             cancelRequestedBy: components["schemas"]["CancelRequester"] | null;
             /** ISO 8601, UTC. */
             createdAt: string;
-            /** Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. What is left when the subscription ends goes to the next registration of the same account, and is lost without one. */
+            /** Credit of the customer to whom the subscription belongs, which all subscriptions of the customer in this app share: the next payments take less by it. It is never paid out, and stays with the customer when the subscription ends. */
             credit: string;
             /** ISO 8601, UTC. */
             delegationRevokedAt: string | null;
@@ -2905,7 +3001,7 @@ export interface components {
                 /** Grant access until this time. */
                 accessUntil: string | null;
                 appId: string;
-                /** What its next payments take less, USDC base units: from the replaced subscription, and from an ended one of the same account. */
+                /** Credit of the customer, USDC base units: the next payments take less by it. Absent if there is none. */
                 credit?: string;
                 /** The live subscription that the same customer has already: one of them should be cancelled. */
                 duplicateOf?: string;
@@ -3017,7 +3113,7 @@ export interface components {
             what: string;
         };
         Transaction: {
-            /** The unused part, which a change of plan has made a credit of another subscription: it cannot be refunded. */
+            /** The unused part, which a change of plan has made credit of the customer: it cannot be refunded. */
             amountCredited: string;
             /** USDC base units (6 decimals) as a string. */
             amountGross: string;
@@ -3030,7 +3126,7 @@ export interface components {
             attempt: number;
             /** ISO 8601, UTC. */
             createdAt: string;
-            /** Credit of a change of plan that paid for the period beside amountGross. Where it paid the whole period, amountGross is 0 and txSignature null. */
+            /** Credit of the customer that paid for the period beside amountGross. Where it paid the whole period, amountGross is 0 and txSignature null. */
             creditSpent: string;
             /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
             externalId: string | null;
@@ -3065,7 +3161,7 @@ export interface components {
         TransactionOffer: {
             /** When you cancel: true if a limit of sponsoring is reached or your wallet has too little SOL, so that the service has cancelled the subscription on its side. Nothing more is collected, and you need not sign. */
             cancelled?: boolean;
-            /** When you cancel: the credit of a change of plan that is left, USDC base units; absent if none is left. It is not paid out, and it is lost when the subscription ends, unless you resume it before. */
+            /** When you cancel: the credit that is left, USDC base units; absent if none is left. It stays with the customer and pays for the other and the next subscriptions in this app. It is not paid out. */
             credit?: string;
             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
             minContextSlot: number;
@@ -3890,6 +3986,63 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Customer"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listCredits: {
+        parameters: {
+            query?: {
+                /** Start of the next page: X-Next-Cursor of the previous page. */
+                cursor?: string;
+                /** Rows per page. */
+                limit?: number;
+            };
+            path: {
+                appId: string;
+                customerId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["CreditMovement"][];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    createCredit: {
+        parameters: {
+            header?: {
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
+                "idempotency-key"?: string;
+            };
+            path: {
+                appId: string;
+                customerId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** USDC base units (6 decimals) as a string, from 1 to 2^63-1, with a minus for less. */
+                    amount: string;
+                    /** Why, in your words: 1 to 500 characters. It is stored as the note of the movement; the subscriber does not see it. */
+                    reason: string;
+                };
+            };
+        };
+        responses: {
+            201: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["CreditChange"];
                         success: true;
                     };
                 };
@@ -5572,7 +5725,7 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** With closeAuthority: credit of the wallet’s subscriptions that is lost with them, in base units. Absent if there is none. */
+                            /** With closeAuthority: sum of the credit of the customers to whom the wallet’s subscriptions belong, in base units. It stays with them for their next subscriptions, each in its app. Absent if there is none. */
                             credit?: string;
                             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
@@ -5931,6 +6084,30 @@ export interface operations {
             };
         };
     };
+    listOwnCredits: {
+        parameters: {
+            query?: {
+                /** Start of the next page: X-Next-Cursor of the previous page. */
+                cursor?: string;
+                /** Rows per page. */
+                limit?: number;
+            };
+            path: {
+                subscriptionId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["OwnCreditMovement"][];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
     listOwnInvoices: {
         parameters: {
             query?: {
@@ -6126,6 +6303,7 @@ export const idempotentPosts: ReadonlySet<string> = new Set([
   '/merchant/api-keys',
   '/merchant/apps',
   '/merchant/apps/{appId}/checkout-sessions',
+  '/merchant/apps/{appId}/customers/{customerId}/credits',
   '/merchant/apps/{appId}/deliveries/{deliveryId}/replay',
   '/merchant/apps/{appId}/events/{eventId}/replay',
   '/merchant/apps/{appId}/invoices/{invoiceId}/void',

@@ -104,6 +104,13 @@ export const creditReasons = {
   unmatched_pull: 'A payment that was found pays no invoice.',
 } as const;
 
+/** `reason` of a movement of a customer's credit. Events tell of those in creditReasons alone. */
+export const movementReasons = {
+  ...creditReasons,
+  spent: 'An invoice takes it when it is drawn up.',
+  reversed: 'An invoice gives it back that is closed without a payment.',
+} as const;
+
 /** `cancelRequestedBy` of a subscription. */
 export const cancelRequesters = {
   subscriber: 'The wallet cancelled.',

@@ -5,7 +5,13 @@ import { generateKeypair } from '../../src/chain/keypair.ts';
 import { insertUnregistered } from '../../src/db/subscriptions/unregistered.ts';
 import { apiDocument, randomAddress, testApi, type Answer } from '../fixtures/http.ts';
 import { png } from '../fixtures/images.ts';
-import { insertEvent, insertPayment, insertPlan, insertSubscription } from '../fixtures/rows.ts';
+import {
+  grantCredit,
+  insertEvent,
+  insertPayment,
+  insertPlan,
+  insertSubscription,
+} from '../fixtures/rows.ts';
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
@@ -43,6 +49,10 @@ const bodies: Record<string, Record<string, unknown>> = {
   'POST /merchant/apps/{appId}/webhooks': { url: 'https://shop.test/' },
   'PATCH /merchant/apps/{appId}/webhooks/{webhookId}': { disabled: false },
   'POST /merchant/apps/{appId}/events/sample': { type: 'ping' },
+  'POST /merchant/apps/{appId}/customers/{customerId}/credits': {
+    amount: '1',
+    reason: 'An outage',
+  },
   'POST /subscriber/transactions': { transaction: 'AQ==' },
   'POST /subscriber/subscriptions/{subscriptionId}/change': { planId: missing, when: 'now' },
   'POST /merchant/transactions': { transaction: 'AQ==' },
@@ -264,6 +274,7 @@ void t.test(
       });
       await insertEvent(api.sql, subscriptionId);
       await insertPayment(api.sql, subscriptionId, `2026-01-0${n + 1}`);
+      await grantCredit(api.sql, subscriptionId, 1n);
       await api.sql`
         insert into refunds (app_id, payment_id, subscription_id, amount, reference)
         values (${appId}, ${transactionId}, ${subscriptionId}, 1, ${randomAddress()})`;
@@ -273,7 +284,7 @@ void t.test(
       ({ path, operation }) =>
         !path.endsWith('/webhooks') && operation.parameters?.some(({ name }) => name === 'cursor'),
     );
-    t.equal(lists.length, 20);
+    t.equal(lists.length, 22);
     const cursors: string[] = [];
     for (const { path, name } of lists) {
       const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;

@@ -74,6 +74,8 @@ const promised = `
   GET /merchant/apps/{appId}/statements/{month}/csv, GET /merchant/apps/{appId}/statements/{month}/page,
   GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/change,
   GET /merchant/apps/{appId}/customers, GET /merchant/apps/{appId}/customers/{customerId},
+  GET /merchant/apps/{appId}/customers/{customerId}/credits, POST /merchant/apps/{appId}/customers/{customerId}/credits,
+  GET /subscriber/subscriptions/{subscriptionId}/credits,
   GET /merchant/apps/{appId}/customer, GET /merchant/apps/{appId}/refunds,
   GET /merchant/apps/{appId}/invoices, GET /merchant/apps/{appId}/invoices/{invoiceId},
   GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/upcoming,

@@ -19,6 +19,7 @@ import {
   queueDeliveriesAgain,
   queueUnsent,
 } from '../../src/db/delivering/replays.ts';
+import { listCredits, listNewestCredits } from '../../src/db/money/credit-lists.ts';
 import { anyInvoice, listInvoices } from '../../src/db/money/invoice-lists.ts';
 import { anyTransaction, listTransactions } from '../../src/db/money/payments.ts';
 import { listRefundsOfApp } from '../../src/db/money/refunds.ts';
@@ -359,6 +360,9 @@ void t.test(
     const [deepPlan] = await sql<
       { id: string }[]
     >`select id from plans where app_id = ${appId} order by id limit 1 offset ${rows / 10}`;
+    const [deepCredit] = await sql<{ id: string }[]>`
+      select id from credits where customer_id = ${many.customerIds[0]!} order by id
+      limit 1 offset ${Math.floor(rows / 100)}`;
     const plainLists = [
       ...[first, { after: deepApp!.id, limit }].map((page): List => ({
         name: named('apps', {}, page),
@@ -380,6 +384,17 @@ void t.test(
         ask: (handle) => listCustomers(handle, appId, whose, first),
         most: 8 * limit,
       })),
+      // The subscription of each movement is read, too.
+      ...[first, { after: deepCredit!.id, limit }].map((page): List => ({
+        name: named('credits', {}, page),
+        ask: (handle) => listCredits(handle, many.customerIds[0]!, page),
+        most: 6 * limit,
+      })),
+      {
+        name: 'credits of several customers',
+        ask: (handle: Sql) => listNewestCredits(handle, many.customerIds.slice(1), limit),
+        most: 6 * limit,
+      },
       ...[first, { after: deepPlan!.id, limit }].map((page): List => ({
         name: named('plans', {}, page),
         ask: (handle) => listPlans(handle, appId, page),

@@ -1,12 +1,19 @@
 // The dashboard's page of a customer, its lists by day, a second app, and what is not registered.
-import type { Page } from 'playwright-core';
-import t from 'tap';
+import type { Locator, Page } from 'playwright-core';
+import t, { type Test } from 'tap';
 import { decodePlan } from '../../src/chain/program/layouts.ts';
 import type { components } from '../../src/client/openapi.ts';
 import { closeBrowser, inspect, type Stage, startStage } from '../fixtures/browser.ts';
 import { randomAddress } from '../fixtures/http.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
-import { insertEvent, insertPayment, insertPlan, insertSubscription } from '../fixtures/rows.ts';
+import {
+  grantCredit,
+  insertEvent,
+  insertInvoice,
+  insertPayment,
+  insertPlan,
+  insertSubscription,
+} from '../fixtures/rows.ts';
 import { subscribeTransaction } from '../fixtures/wallet-transactions.ts';
 
 type Schemas = components['schemas'];
@@ -37,6 +44,33 @@ const fact = (page: Page, name: string) =>
     .filter({ has: page.getByText(name, { exact: true }) })
     .locator('dd');
 
+/** On the page of a customer with an open invoice: grants credit, takes it back, and forgives. */
+async function creditAndInvoices(t: Test, page: Page, rows: (name: string) => Locator) {
+  const dialog = page.getByRole('dialog');
+  const change = async (button: string, amount: string, reason: string) => {
+    await page.getByRole('button', { name: button }).click();
+    await dialog.getByLabel('Amount in USDC').fill(amount);
+    await dialog.getByLabel('Reason').fill(reason);
+  };
+  await change('Grant credit', '1.50', 'An outage');
+  await inspect(t, page, 'desk-grant-credit');
+  await dialog.getByRole('button', { name: 'Grant', exact: true }).click();
+  await page.getByText('4.00 USDC left').waitFor();
+  await change('Take credit back', '3', 'A mistake');
+  await dialog.getByRole('button', { name: 'Take back' }).click();
+  await page.getByText('1.00 USDC left').waitFor();
+  await rows('Credit').nth(2).waitFor();
+  t.match(await rows('Credit').first().textContent(), /Taken back.*A mistake.*-3\.00 USDC/);
+
+  const [open] = [rows('Invoices').first()];
+  t.match(await open.textContent(), /Open.*Plan.*10\.00 USDC/);
+  await inspect(t, page, 'desk-customer-credit');
+  await open.getByRole('button', { name: 'Forgive' }).click();
+  await inspect(t, page, 'desk-forgive-invoice');
+  await dialog.getByRole('button', { name: 'Forgive' }).click();
+  await rows('Invoices').getByText('Forgiven').waitFor();
+}
+
 void t.test(
   'one page of the dashboard shows a customer’s data, and its URL keeps the chosen days',
   async (t) => {
@@ -60,8 +94,8 @@ void t.test(
         {
           subscriberWallet: wallets[0],
           externalId,
+          ownIdsFrom: 'merchant',
           metadata: { team: 'blue' },
-          credit: 2_500_000n,
           createdAt: at('2026-02-28'),
         },
       ),
@@ -71,6 +105,7 @@ void t.test(
         {
           subscriberWallet: wallets[1],
           externalId,
+          ownIdsFrom: 'merchant',
           metadata: { seats: '4' },
           status: 'cancelled',
           cancelledAt: at('2026-03-02'),
@@ -78,6 +113,7 @@ void t.test(
         },
       ),
     ];
+    await grantCredit(sql, first, 2_500_000n);
     const unnamed = await insertSubscription(
       sql,
       { appId, planId: tea },
@@ -98,6 +134,7 @@ void t.test(
       ${randomAddress() + randomAddress()}, now())`;
     await insertEvent(sql, first);
 
+    await insertInvoice(sql, first, { from: at('2026-04-01') });
     const { page, faults } = await desk(stage);
     const heading = page.getByRole('heading', { name: externalId, exact: true });
     const rows = (name: string) =>
@@ -143,7 +180,7 @@ void t.test(
     t.equal(sums.amountRefunded, String(sum(payments.map(({ amountRefunded }) => amountRefunded))));
     t.equal(await fact(page, 'Paid in all').textContent(), usdc(sums.amountPaid));
     t.equal(await fact(page, 'Refunded in all').textContent(), usdc(sums.amountRefunded));
-    t.match(await fact(page, 'Credit left').textContent(), usdc(sums.credit));
+    await page.getByText(`${usdc(sums.credit)} left`).waitFor();
     t.equal(await fact(page, 'Live subscriptions').textContent(), '1 of 2');
     for (const [list, count] of [
       ['Subscriptions', 2],
@@ -159,6 +196,7 @@ void t.test(
     await page.getByRole('region', { name: 'Metadata of Coffee club' }).getByText('blue').waitFor();
     await page.getByRole('region', { name: 'Metadata of Tea club' }).getByText('seats').waitFor();
     await inspect(t, page, 'desk-customer');
+    await creditAndInvoices(t, page, rows);
     const receipt = rows('Payments').getByRole('link', { name: 'Receipt' }).first();
     t.equal(
       await receipt.getAttribute('href'),

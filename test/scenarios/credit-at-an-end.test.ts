@@ -27,6 +27,13 @@ void t.test(
     );
     const { credit, paidThrough } = await read(second);
     t.ok(credit > 80_000_000n, 'the change leaves a credit');
+    const changes = await stage.sql<{ body: string }[]>`
+      select body from events where type = 'credit_changed'`;
+    t.equal(changes.length, 1, 'of which an event tells, but of no spending');
+    const made = String(credit + SMALL);
+    t.match(JSON.parse(changes[0]!.body), {
+      data: { amount: made, balance: made, reason: 'change_of_plan', wallet: buyer.wallet },
+    });
     const before = await stage.balance(buyer.wallet);
     let last = second;
     for (const turn of ['once', 'twice']) {

@@ -18,6 +18,7 @@ export interface KeyHolder extends MerchantRow {
   /** SHA-256 of the key, in hex. */
   hash: string;
   keyId: string;
+  prefix: string;
   unmarked: boolean;
 }
 
@@ -48,10 +49,10 @@ export function findKeyHolders(sql: Queryable, hashes: readonly string[]): Promi
   // With the LIMIT, Postgres uses one index look-up per key, even if the planner misjudges the
   // length of the array.
   return sql<KeyHolder[]>`
-    select wanted.hash, m.*, k.id as key_id,
+    select wanted.hash, m.*, k.id as key_id, k.prefix,
       k.last_used_at is null or k.last_used_at < now() - interval '1 minute' as unmarked
     from unnest(${hashes}::text[]) as wanted (hash),
-      lateral (select id, merchant_id, last_used_at from api_keys
+      lateral (select id, merchant_id, prefix, last_used_at from api_keys
         where hash = decode(wanted.hash, 'hex') and revoked_at is null limit 1) as k,
       lateral (select ${merchantColumns(sql)} from merchants m where m.id = k.merchant_id
         limit 1) as m`;

@@ -112,30 +112,35 @@ export interface MadeCredit {
   amount: bigint;
 }
 
-/** Gives the credit of a change of plan to the customer of the new subscription. */
+/**
+ * Gives the credit of a change of plan to the customer of the new subscription. Returns the ids of
+ * the movements.
+ */
 export async function makeCredit(
   sql: Transaction,
   subscriptionId: string,
   parts: readonly MadeCredit[],
-): Promise<void> {
+): Promise<string[]> {
   const made = parts.filter(({ amount }) => amount > 0n);
-  if (made.length === 0) return;
-  await sql`
+  if (made.length === 0) return [];
+  const rows = await sql<{ id: string }[]>`
     insert into credits (customer_id, amount, reason, payment_id, subscription_id)
     select s.customer_id, g.amount, 'change_of_plan', g.payment_id, s.id
     from (${recordset(sql, made, { paymentId: 'uuid', amount: 'int8' })}) as g
-      join subscriptions s on s.id = ${subscriptionId}`;
+      join subscriptions s on s.id = ${subscriptionId}
+    returning id`;
+  return rows.map(({ id }) => id);
 }
 
 /**
  * Moves the whole credit of a replaced subscription's customer to that of the new one, if a change
- * of plan is made for another customer.
+ * of plan is made for another customer. Returns the ids of the movements.
  */
 export async function moveCredit(
   sql: Transaction,
   { from, to }: { from: string; to: string },
-): Promise<void> {
-  await sql`
+): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
     with whose as (
       select o.customer_id as old, n.customer_id as new from subscriptions o
         join subscriptions n on n.id = ${to} where o.id = ${from} and o.customer_id <> n.customer_id
@@ -147,14 +152,38 @@ export async function moveCredit(
     select m.customer_id, m.amount, m.reason, m.subscription_id
     from moved, lateral (values (old, -balance, 'taken_back', ${from}::uuid),
         (new, balance, 'granted', ${to}::uuid)) as m (customer_id, amount, reason, subscription_id)
-    where balance > 0 order by m.amount`;
+    where balance > 0 order by m.amount
+    returning id`;
+  return rows.map(({ id }) => id);
+}
+
+/** A merchant's grant (positive) or take-back (negative), in base units. */
+export interface NotedCredit {
+  customerId: string;
+  amount: bigint;
+  /** The merchant's reason. */
+  note: string;
+  /** Who did it: the merchant's wallet, or the prefix of the API key. */
+  notedBy: string;
+}
+
+/** Stores a grant or a take-back of the merchant and returns its id. */
+export async function insertNoted(
+  sql: Transaction,
+  { customerId, amount, note, notedBy }: NotedCredit,
+): Promise<string> {
+  const reason = amount > 0n ? 'granted' : 'taken_back';
+  const [row] = await sql<[{ id: string }]>`
+    insert into credits (customer_id, amount, reason, note, noted_by)
+    values (${customerId}, ${amount}, ${reason}, ${note}, ${notedBy}) returning id`;
+  return row.id;
 }
 
 /** Sums the credit (base units) of the customers to whom a wallet's subscriptions belong. */
 export async function sumCreditOf(sql: Queryable, wallet: string): Promise<bigint> {
-  const [row] = await sql<[{ credit: bigint }]>`
-    select coalesce(sum(balance), 0)::int8 as credit from credit_balances
+  const [row] = await sql<[{ credit: string }]>`
+    select coalesce(sum(balance), 0)::text as credit from credit_balances
     where customer_id in (select customer_id from subscriptions
       where subscriber_wallet = ${wallet})`;
-  return row.credit;
+  return BigInt(row.credit);
 }

@@ -70,7 +70,7 @@ export interface StatementLine {
   fee: bigint;
   net: bigint;
   refunded: bigint;
-  /** The part of the price that credit from a change of plan paid. Not included in `gross`. */
+  /** The part of the price that credit of the customer paid. Not included in `gross`. */
   creditSpent: bigint;
   lamports: bigint;
   /** Null only if a credit paid for the whole period. */

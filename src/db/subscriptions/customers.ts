@@ -139,6 +139,8 @@ export interface CustomerRow {
   email: string | null;
   /** Newest first, at most MAX_NAMED. */
   subscriptionIds: string[];
+  /** Base units. */
+  credit: bigint;
   createdAt: Date;
 }
 
@@ -179,10 +181,14 @@ const readColumns = (sql: Queryable) =>
 const rowColumns = (sql: Queryable) => sql`
   c.id, c.app_id, c.external_id, c.wallet, c.name, c.email, array(
     select s.id from subscriptions s where s.customer_id = c.id order by s.id desc
-    limit ${MAX_NAMED})::text[] as subscription_ids, c.created_at`;
+    limit ${MAX_NAMED})::text[] as subscription_ids,
+  coalesce((select balance from credit_balances where customer_id = c.id), 0) as credit,
+  c.created_at`;
 
 /** What a customer has in an app. Amounts are sums of base units, as text. */
 export interface CustomerSums {
+  /** The customers to whom the subscriptions belong, newest first, at most MAX_NAMED. */
+  customerIds: string[];
   externalIds: string[];
   wallets: string[];
   subscriptions: number;
@@ -210,7 +216,9 @@ export async function readCustomer(
 ): Promise<CustomerSums | undefined> {
   // LATERAL makes Postgres look up the payments of each subscription by index.
   const [row] = await sql<Summed[]>`
-    select (array_agg(distinct s.external_id) filter (where s.external_id is not null)
+    select (array_agg(distinct s.customer_id::text order by s.customer_id::text desc)
+        )[1:${MAX_NAMED}] as customer_ids,
+      (array_agg(distinct s.external_id) filter (where s.external_id is not null)
         )[1:${MAX_NAMED}] as external_ids,
       (array_agg(distinct s.subscriber_wallet))[1:${MAX_NAMED}] as wallets,
       count(*)::int as subscriptions,

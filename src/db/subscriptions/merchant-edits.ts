@@ -65,6 +65,23 @@ export async function updateDiscount(
   return row;
 }
 
+/**
+ * Makes the past-due subscriptions of a customer due now and voids their open invoices, of which a
+ * keeper draws up new ones. An invoice that an attempt may still pay stays.
+ */
+export async function replaceOverdueInvoices(sql: Transaction, customerId: string): Promise<void> {
+  const overdue = await sql<{ id: string }[]>`
+    select s.id from subscriptions s join subscription_work w on w.subscription_id = s.id
+    where s.customer_id = ${customerId} and s.status = 'past_due'
+    order by s.id for no key update of s, w`;
+  for (const { id } of overdue) {
+    await sql`
+      update subscription_work set notices = notices + 1, due_at = least(due_at, now())
+      where subscription_id = ${id}`;
+    await voidOpenInvoice(sql, id, 'replaced');
+  }
+}
+
 // A cancellation revokes the claim of the keeper on the subscription. The keeper then cannot store
 // a new payment attempt or a result. Before the keeper sends a stored attempt, it checks again
 // whether the subscription is cancelled.

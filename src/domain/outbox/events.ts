@@ -10,6 +10,7 @@ import {
   type PlanEventContext,
   type PlanEventType,
 } from '../../db/delivering/events.ts';
+import { readCreditContexts } from '../../db/money/credit-lists.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import { timeOfId } from '../../db/postgres/ids.ts';
 import { currentTraceparent } from '../../trace.ts';
@@ -155,6 +156,28 @@ export function storePlanEvent(
   return insertEvents(sql, [
     { id, appId, subscriptionId: null, sequence: null, type, body, traceparent },
   ]);
+}
+
+/**
+ * Writes the events about movements of credit that this transaction has just written. Resolves with
+ * the names of apps and endpoints to notify (db/postgres/notify.ts).
+ */
+export async function storeCreditEvents(
+  sql: Transaction,
+  movementIds: readonly string[],
+): Promise<string[]> {
+  if (movementIds.length === 0) return [];
+  const traceparent = currentTraceparent();
+  const type = 'credit_changed';
+  const contexts = await readCreditContexts(sql, movementIds);
+  return insertEvents(
+    sql,
+    contexts.map(({ amount, reason, balance, ...customer }) => {
+      const { eventId: id, appId } = customer;
+      const body = unnumberedEventBody(customer, type, { amount, reason, balance });
+      return { id, appId, subscriptionId: null, sequence: null, type, body, traceparent };
+    }),
+  );
 }
 
 function textOf(extra: Extra) {

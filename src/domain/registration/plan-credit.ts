@@ -32,7 +32,7 @@ import {
 import type { NewRegistration, TakenTerms } from '../../db/subscriptions/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
 import { latest, type Taken, takenFrom } from '../invoices/credits.ts';
-import { appendEvents } from '../outbox/events.ts';
+import { appendEvents, storeCreditEvents } from '../outbox/events.ts';
 
 /** A change of plan that landed, or would land, at the chain time `at` (Unix seconds). */
 export interface PlanChange {
@@ -128,7 +128,7 @@ export function takeOver(sql: Transaction, change: PlanChange): Promise<TakenOve
 
 /**
  * Stores (1) what the new subscription `by` has taken over, (2) the end of the paid time that
- * became credit, and (3) the event of the replaced subscription.
+ * became credit, and (3) the events of the credit and of the replaced subscription.
  */
 export async function storeTakenOver(
   sql: Transaction,
@@ -139,9 +139,9 @@ export async function storeTakenOver(
   const [first, ...earlier] = rows;
   if (first === undefined) return;
   await markCredited(sql, parts);
-  await moveCredit(sql, { from: first.id, to: by });
+  const moved = await moveCredit(sql, { from: first.id, to: by });
   const made = parts.map(({ id: paymentId, amount }) => ({ paymentId, amount }));
-  await makeCredit(sql, by, made);
+  await storeCreditEvents(sql, [...moved, ...(await makeCredit(sql, by, made))]);
   for (const { id } of earlier) await endReplacedAt(sql, id, replacedAt);
   if (isLive(first)) await storeReplaced(sql, first.id, { by, at: timeOf(at), replacedAt });
   else await markReplacedAfterEnd(sql, first.id, { by, replacedAt });

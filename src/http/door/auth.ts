@@ -90,7 +90,8 @@ export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
       }
       accepted.add(hash);
       noteUse(deps, holder, request);
-      return { ...merchantIn(holder), role: 'merchant', via: 'key', pageSignInAt: null };
+      const actor = holder.prefix;
+      return { ...merchantIn(holder), role: 'merchant', via: 'key', actor, pageSignInAt: null };
     }
     const owner = await tokens.verify(bearer);
     if (owner === undefined) throw unauthorized('The access token is not valid or has expired.');
@@ -103,7 +104,8 @@ export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
     if (merchant === undefined)
       throw unauthorized('The merchant of the access token does not exist.');
     const pageSignInAt = page === null ? null : issuedAt;
-    return { ...merchant, role: 'merchant', via: 'token', pageSignInAt };
+    const actor = merchant.wallet;
+    return { ...merchant, role: 'merchant', via: 'token', actor, pageSignInAt };
   };
 }
 

@@ -119,6 +119,8 @@ export type Api = FastifyInstance<
 export interface MerchantCaller extends MerchantRow {
   role: 'merchant';
   via: 'token' | 'key';
+  /** Who acts for the merchant: the wallet, or the prefix of the API key. */
+  actor: string;
   /** Time of the sign-in (Unix seconds) if a page got the token; null for a program or a key. */
   pageSignInAt: number | null;
 }

@@ -14,9 +14,6 @@ import {
   sponsoredFields,
 } from '../shapes/sponsored-schemas.ts';
 
-const LOST_CREDIT =
-  'With closeAuthority: credit of the wallet’s subscriptions that is lost with them, in base units. Absent if there is none.';
-
 export function approvalRoutes(api: Api, deps: ApiDeps): void {
   const { sql, chain, network } = deps;
   api.post(
@@ -56,7 +53,8 @@ export function approvalRoutes(api: Api, deps: ApiDeps): void {
               ),
               credit: Type.Optional({
                 ...Amount,
-                description: LOST_CREDIT,
+                description:
+                  'With closeAuthority: sum of the credit of the customers to whom the wallet’s subscriptions belong, in base units. It stays with them for their next subscriptions, each in its app. Absent if there is none.',
               }),
             }),
           ),
@@ -71,7 +69,7 @@ export function approvalRoutes(api: Api, deps: ApiDeps): void {
       const revocation = await revokingTransaction(chain, network, wallet, closesAuthority);
       const { users: subscriptions } = revocation;
       const credit = closesAuthority ? await sumCreditOf(sql, wallet) : 0n;
-      const lost = credit > 0n ? { subscriptions, credit } : { subscriptions };
+      const ended = credit > 0n ? { subscriptions, credit } : { subscriptions };
       const { made, ...unsponsored } = await askSponsor(deps, request.body?.sponsored, {
         purpose: 'revoke',
         wallet,
@@ -79,10 +77,10 @@ export function approvalRoutes(api: Api, deps: ApiDeps): void {
         withdraws: closesAuthority,
         address: addressSubject(request.ip),
       });
-      if (made !== undefined) return ok({ ...made, ...lost });
+      if (made !== undefined) return ok({ ...made, ...ended });
       const target = { wallet, purpose: 'revoke', planId: null } as const;
       const offer = await offerTransaction(sql, revocation, target);
-      return ok({ ...offer, ...paidByWallet(unsponsored), ...lost });
+      return ok({ ...offer, ...paidByWallet(unsponsored), ...ended });
     },
   );
 }

@@ -1,12 +1,19 @@
 import { Type } from '@sinclair/typebox';
+import { listNewestCredits } from '../../db/money/credit-lists.ts';
 import { readCustomer } from '../../db/subscriptions/customers.ts';
 import { invalidField } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, ownApp } from '../door/context.ts';
+import { CreditMovement } from '../shapes/credit-schemas.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
-import { Amount, ExternalId, PathId, Time, Wallet } from '../shapes/fields.ts';
+import { Amount, ExternalId, Id, PathId, Time, Wallet } from '../shapes/fields.ts';
+
+const MAX_MOVEMENTS = 20;
 
 const CustomerSums = Type.Object(
   {
+    customerIds: Type.Array(Id, {
+      description: 'The customers to whom these subscriptions belong, at most 20.',
+    }),
     externalIds: Type.Array(ExternalId, {
       description: 'Your ids of the customer on these subscriptions, at most 20.',
     }),
@@ -25,8 +32,12 @@ const CustomerSums = Type.Object(
     },
     credit: {
       ...Amount,
-      description: 'Credit of changes of plan that live subscriptions have left.',
+      description: 'Sum of the credit of these customers, USDC base units.',
     },
+    creditMovements: Type.Array(CreditMovement, {
+      description:
+        'The newest 20 movements of that credit. GET .../customers/{customerId}/credits lists all.',
+    }),
     createdAt: { ...Time, description: 'Time of the first subscription.' },
   },
   { title: 'CustomerSums' },
@@ -68,6 +79,7 @@ export function customerRoutes(api: Api, deps: ApiDeps): void {
         amountPaid: BigInt(paid),
         amountRefunded: BigInt(refunded),
         credit: BigInt(credit),
+        creditMovements: await listNewestCredits(deps.sql, rest.customerIds, MAX_MOVEMENTS),
       });
     },
   );

@@ -1,9 +1,10 @@
 import { Type } from '@sinclair/typebox';
-import { findCustomer, listCustomers } from '../../db/subscriptions/customers.ts';
+import type { FastifyRequest } from 'fastify';
+import { type CustomerRow, findCustomer, listCustomers } from '../../db/subscriptions/customers.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../door/context.ts';
 import { pageQuery, type Pages } from '../door/pages.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
-import { ExternalId, Id, nullable, PathId, Time, Wallet } from '../shapes/fields.ts';
+import { Amount, ExternalId, Id, nullable, PathId, Time, Wallet } from '../shapes/fields.ts';
 
 const Customer = Type.Object(
   {
@@ -20,12 +21,30 @@ const Customer = Type.Object(
     subscriptionIds: Type.Array(Id, {
       description: 'The subscriptions, newest first, at most 20.',
     }),
+    credit: {
+      ...Amount,
+      description: 'The credit of the customer: the next invoices in this app take it.',
+    },
     createdAt: Time,
   },
   { title: 'Customer' },
 );
 
 const tags = ['customers'];
+
+/**
+ * Returns the customer whose id is in the request's path. Throws NOT_FOUND when the customer does
+ * not exist, FORBIDDEN when the customer's app belongs to another merchant.
+ */
+export async function ownCustomer(
+  deps: ApiDeps,
+  request: FastifyRequest<{ Params: { appId: string; customerId: string } }>,
+): Promise<CustomerRow> {
+  const { id: appId } = await ownApp(deps, request, request.params.appId);
+  const found = await findCustomer(deps.sql, idOf(request.params.customerId, 'customer'));
+  if (found?.appId !== appId) throw absent('customer');
+  return found;
+}
 
 /** Registers the routes that list and read the customers of an app. */
 export function customerListRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
@@ -73,11 +92,6 @@ export function customerListRoutes(api: Api, deps: ApiDeps, pages: Pages): void 
         response: { 200: success(Customer), ...failures(401, 403, 404) },
       },
     },
-    async (request) => {
-      const { id: appId } = await ownApp(deps, request, request.params.appId);
-      const found = await findCustomer(sql, idOf(request.params.customerId, 'customer'));
-      if (found?.appId !== appId) throw absent('customer');
-      return ok(found);
-    },
+    async (request) => ok(await ownCustomer(deps, request)),
   );
 }

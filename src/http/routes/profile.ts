@@ -21,7 +21,7 @@ const legalName = Type.String({
   examples: ['Coffee Ltd'],
 });
 const legalAddress = Type.String({
-  format: 'receipt-text',
+  format: 'short-text',
   description: 'Your address on receipts, up to 500 characters, on several lines.',
   examples: ['1 High Street\nLondon'],
 });

@@ -17,6 +17,7 @@ import { appRoutes } from './apps.ts';
 import { authRoutes } from './auth.ts';
 import { changeRoutes } from './change.ts';
 import { checkoutRoutes, publicCheckoutRoutes } from './checkout.ts';
+import { creditRoutes, ownCreditRoutes } from './credits.ts';
 import { customerListRoutes } from './customers.ts';
 import { deliveryRoutes } from './deliveries.ts';
 import { deskRoutes } from './desk.ts';
@@ -76,6 +77,7 @@ export function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): 
     subscriptionRoutes(api, deps, pages);
     unregisteredRoutes(api, deps, pages);
     customerListRoutes(api, deps, pages);
+    creditRoutes(api, deps, pages);
     invoiceRoutes(api, deps, pages);
     pauseRoutes(api, deps);
     refundRoutes(api, deps, pages);
@@ -121,6 +123,7 @@ function addSubscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   subscribeRoutes(api, deps);
   subscriberRoutes(api, deps, pages);
   ownInvoiceRoutes(api, deps, pages);
+  ownCreditRoutes(api, deps, pages);
   changeRoutes(api, deps);
   subscribedPlanRoutes(api, deps);
   standingRoutes(api, deps);

@@ -137,7 +137,7 @@ export const Subscription = Type.Object(
     credit: {
       ...Amount,
       description:
-        'Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. What is left when the subscription ends goes to the next registration of the same account, and is lost without one.',
+        'Credit of the customer to whom the subscription belongs, which all subscriptions of the customer in this app share: the next payments take less by it. It is never paid out, and stays with the customer when the subscription ends.',
     },
     duplicateOf: nullable({
       ...Id,
@@ -256,7 +256,7 @@ function cancelRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Cancel a subscription',
         description:
-          'period_end: no further payment is collected, and it ends with the paid period. force: it ends immediately; CONFLICT while a change of plan that the wallet has signed may still land. credit of the answer is not paid out.',
+          'period_end: no further payment is collected, and it ends with the paid period. force: it ends immediately; CONFLICT while a change of plan that the wallet has signed may still land. credit of the answer stays with the customer.',
         tags,
         params,
         headers: idempotencyHeaders,

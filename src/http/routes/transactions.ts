@@ -55,12 +55,12 @@ const Transaction = Type.Object(
     creditSpent: {
       ...Amount,
       description:
-        'Credit of a change of plan that paid for the period beside amountGross. Where it paid the whole period, amountGross is 0 and txSignature null.',
+        'Credit of the customer that paid for the period beside amountGross. Where it paid the whole period, amountGross is 0 and txSignature null.',
     },
     amountCredited: {
       ...Amount,
       description:
-        'The unused part, which a change of plan has made a credit of another subscription: it cannot be refunded.',
+        'The unused part, which a change of plan has made credit of the customer: it cannot be refunded.',
     },
     further: Type.Boolean({
       description:

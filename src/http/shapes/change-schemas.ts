@@ -27,7 +27,7 @@ export const changeFields = {
   credit: {
     ...Amount,
     description:
-      'What the new subscription takes over, base units: the unused part of the paid period, and credit that is not spent yet. It pays the first payments, is never paid out and cannot be refunded.',
+      'Credit of the customer after the change, base units: the unused part of the paid period, and what is not spent yet. The next payments take it; it is never paid out and cannot be refunded.',
   },
   today: { ...Amount, description: 'Paid when the transaction lands, base units.' },
   next: OnePayment('NextPayment', 'The payment after that.'),

@@ -40,6 +40,12 @@ export const formats = {
     message:
       'must be a whole number of USDC base units as a string, from "1" to "9223372036854775807"',
   },
+  'signed-amount': {
+    fits: (text: string) =>
+      /^-?[1-9]\d{0,18}$/.test(text) && BigInt(text.replace('-', '')) <= MAX_AMOUNT,
+    message:
+      'must be a whole number of USDC base units as a string, from "1" to "9223372036854775807", with a minus for less',
+  },
   name: {
     fits: (text: string) =>
       text.trim() !== '' && !/[\p{Cc}\p{Cf}\u2028\u2029]/u.test(text) && isText(text, 120),
@@ -58,7 +64,7 @@ export const formats = {
     fits: (text: string) => text.trim() !== '' && !/\p{Cc}/u.test(text) && isText(text, 60),
     message: 'must be 1 to 60 characters on one line',
   },
-  'receipt-text': {
+  'short-text': {
     fits: (text: string) => text.trim() !== '' && isText(text, 500),
     message: 'must be text of 1 to 500 characters',
   },
@@ -189,6 +195,13 @@ export const AmountInput = Type.String({
   pattern: '^[1-9][0-9]{0,18}$',
   description: 'USDC base units (6 decimals) as a string, from 1 to 2^63-1.',
   examples: ['10000000'],
+});
+/** USDC base units (6 decimals) as a string, with a minus for less. Requests only. */
+export const SignedAmountInput = Type.String({
+  format: 'signed-amount',
+  pattern: '^-?[1-9][0-9]{0,18}$',
+  description: 'USDC base units (6 decimals) as a string, from 1 to 2^63-1, with a minus for less.',
+  examples: ['2500000', '-2500000'],
 });
 export const Time = Type.Unsafe<Date>({
   type: 'string',

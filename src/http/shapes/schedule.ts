@@ -12,7 +12,7 @@ export const Schedule = Type.Array(
     amount: { ...Amount, description: 'Each payment, base units.' },
     creditSpent: {
       ...Amount,
-      description: 'Credit of a change of plan that each payment spends beside amount, base units.',
+      description: 'Credit of the customer that each payment spends beside amount, base units.',
     },
     dueAt: { ...Time, description: 'When the first of them is due.' },
     until: { ...Time, description: 'End of the time that the first of them pays for.' },

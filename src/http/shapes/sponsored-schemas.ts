@@ -65,7 +65,7 @@ export const SponsoredOffer = Type.Object(
     credit: Type.Optional({
       ...Amount,
       description:
-        'When you cancel: the credit of a change of plan that is left, USDC base units; absent if none is left. It is not paid out, and it is lost when the subscription ends, unless you resume it before.',
+        'When you cancel: the credit that is left, USDC base units; absent if none is left. It stays with the customer and pays for the other and the next subscriptions in this app. It is not paid out.',
     }),
     cancelled: Type.Optional(
       Type.Boolean({

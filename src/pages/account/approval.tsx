@@ -1,8 +1,7 @@
 import { type ReactElement, useState } from 'react';
 import { explain, type Explanation, isCode } from '../shared/errors.ts';
-import { Fill } from '../shared/fill.tsx';
 import { words } from '../shared/language.ts';
-import { Button, Dialog, Explained, Usdc } from '../shared/parts.tsx';
+import { Button, Dialog, Explained } from '../shared/parts.tsx';
 import { type Session, submit, type Subscription } from '../shared/session.ts';
 import { isWithdrawn, problemOf, readStanding, unseenText } from './actions.ts';
 
@@ -16,7 +15,7 @@ class NotApproved extends Error {}
 export function Approval({
   session,
   subscription,
-  credit,
+  hasCredit,
 }: {
   session: Session;
   /**
@@ -24,8 +23,8 @@ export function Approval({
    * service whether the approval is withdrawn.
    */
   subscription: Subscription;
-  /** Credit of the wallet's subscriptions, in base units. */
-  credit: bigint;
+  /** Whether a customer to whom the wallet's subscriptions belong has credit. */
+  hasCredit: boolean;
 }): ReactElement {
   const [isAsking, setAsking] = useState(false);
   const [closes, setCloses] = useState(false);
@@ -93,11 +92,7 @@ export function Approval({
             {text.revokeClose}
           </label>
           <p>{closes ? text.revokeForGood : text.revokeUndo}</p>
-          {closes && credit > 0n && (
-            <p>
-              <Fill text={text.revokeCredit} amount={<Usdc units={credit.toString()} />} />
-            </p>
-          )}
+          {closes && hasCredit && <p>{text.revokeCredit}</p>}
           <div className="actions end">
             <Button onClick={() => setAsking(false)}>{text.keep}</Button>
             <Button kind="danger" onClick={revoke}>

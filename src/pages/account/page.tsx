@@ -6,7 +6,7 @@ import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';
 import { Address, Button, Notice } from '../shared/parts.tsx';
 import { Report } from '../shared/report.tsx';
-import type { Session, Subscription } from '../shared/session.ts';
+import type { Session } from '../shared/session.ts';
 import { Brand, SignIn, Switched, useSession } from '../shared/sign-in.tsx';
 import { isLive } from '../shared/status.ts';
 import { ZoneSwitch } from '../shared/zone-switch.tsx';
@@ -95,16 +95,16 @@ function Subscriptions({
         ))}
       </ListOf>
       {first !== undefined && (
-        <Approval session={session} subscription={first} credit={creditOf(list.rows)} />
+        <Approval
+          session={session}
+          subscription={first}
+          hasCredit={list.rows.some(({ credit }) => credit !== '0')}
+        />
       )}
       <Footer />
     </main>
   );
 }
-
-/** Unspent credit of the live subscriptions, in base units. */
-const creditOf = (rows: readonly Subscription[]) =>
-  rows.filter(({ status }) => isLive(status)).reduce((sum, { credit }) => sum + BigInt(credit), 0n);
 
 function Footer(): ReactElement {
   return (

@@ -28,8 +28,8 @@ import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
 import { act, doneText, readStanding, type Verb } from './actions.ts';
 import { ChangePlan } from './change-plan.tsx';
-import { CreditLost } from './credit-lost.tsx';
-import { Payments } from './payments.tsx';
+import { CreditKept } from './credit-kept.tsx';
+import { History } from './history.tsx';
 
 /** Plans by the ids of their subscriptions. */
 const plans = new Map<string, Promise<PublicPlan>>();
@@ -192,7 +192,7 @@ export function SubscriptionCard({
         )}
       </div>
       {isAsking && (
-        <CreditLost
+        <CreditKept
           subscription={subscription}
           onClose={() => setAsking(false)}
           onCancel={() => {
@@ -201,7 +201,7 @@ export function SubscriptionCard({
           }}
         />
       )}
-      {open && <Payments session={session} subscription={subscription} />}
+      {open && <History session={session} subscription={subscription} />}
       {plan !== undefined && <SellerLinks plan={plan} />}
       {open && plan !== undefined && (
         <p className="muted small">
@@ -291,7 +291,7 @@ function State({
           )}
         {inTrial && line(text.freeUntil, <Time at={trialEndsAt} />)}
         {credit !== '0' &&
-          line(words.change.credit, <Usdc units={credit} partOf={subscription.amount} />)}
+          line(text.creditLeft, <Usdc units={credit} partOf={subscription.amount} />)}
         {replacedAt !== null && line(words.change.replaced, <Time at={replacedAt} />)}
         {pausedAt !== null && line(text.paused, <Time at={pausedAt} dateOnly />)}
         {status === 'past_due' &&

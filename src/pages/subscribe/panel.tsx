@@ -356,7 +356,7 @@ function Subscribed({
 
 /** Explains what the approval permits and how to cancel. */
 function Promises({ plan, isChange }: { plan: PublicPlan; isChange: boolean }): ReactElement {
-  // A change of plan may leave a credit, which a later cancellation loses.
+  // A change of plan may leave a credit, which stays after a later cancellation.
   const cancelText = isChange ? words.panel.cancelTextCredit : words.panel.cancelText;
   return (
     <ul className="promises">

@@ -170,7 +170,7 @@ void t.test(
       creditSpent: '4000000',
     });
     const { text } = await api.call('GET', path);
-    t.match(text, /<dt>Paid with credit from a change of plan<\/dt>[^]*4\.00 USDC/);
+    t.match(text, /<dt>Paid with credit<\/dt>[^]*4\.00 USDC/);
     for (const [code, { receipts: words }] of Object.entries(catalogues)) {
       const byHeader = await api.call('GET', path, { headers: { 'accept-language': code } });
       const byLink = await api.call('GET', `${path}?lang=${code}`);

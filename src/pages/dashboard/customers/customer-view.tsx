@@ -1,5 +1,5 @@
-// The page of one customer of an app (`#/customers/<wallet or externalId>`): subscriptions,
-// payments, refunds and metadata.
+// The page of one customer of an app (`#/customers/<wallet or externalId>`): subscriptions, credit,
+// invoices, payments, refunds and metadata.
 import { type ReactElement, useCallback, useMemo } from 'react';
 import type { components } from '../../../client/openapi.ts';
 import { isCode } from '../../shared/errors.ts';
@@ -13,12 +13,16 @@ import { Time } from '../../shared/time.tsx';
 import { LIVE_MS, type AppContext, usePlans, useResponse } from '../parts/app-context.ts';
 import { Loading } from '../parts/loading.tsx';
 import { Metadata } from '../parts/metadata.tsx';
+import { Invoices } from '../payments/invoices.tsx';
 import { PaymentTable } from '../payments/payment-table.tsx';
 import { RefundTable } from '../payments/refund-table.tsx';
+import { Credit } from './credit.tsx';
 
 type Sums = components['schemas']['CustomerSums'];
 type Subscription = components['schemas']['Subscription'];
 type By = 'wallet' | 'externalId';
+/** `customerId` is undefined if the subscriptions of a wallet belong to several other customers. */
+type Found = Sums & { by: By; customerId: string | undefined };
 
 /**
  * The form of a wallet address. An externalId may have this form too, so findCustomer() looks for a
@@ -26,12 +30,15 @@ type By = 'wallet' | 'externalId';
  */
 const ADDRESS = /^[1-9A-HJ-NP-Za-km-z]{32,44}$/;
 
-async function findCustomer({ session, app }: AppContext, id: string): Promise<Sums & { by: By }> {
-  const read = async (by: By) => {
+async function findCustomer({ session, app }: AppContext, id: string): Promise<Found> {
+  const read = async (by: By): Promise<Found> => {
     const path = { appId: app.id };
     const query = { [by]: id };
     const sums = await session.client.get('/merchant/apps/{appId}/customer', { path, query });
-    return { ...sums, by };
+    const [only, ...others] = sums.customerIds;
+    if (others.length === 0) return { ...sums, by, customerId: only };
+    const [own] = await session.client.get('/merchant/apps/{appId}/customers', { path, query });
+    return { ...sums, by, customerId: own?.id };
   };
   if (!ADDRESS.test(id)) return read('externalId');
   try {
@@ -59,7 +66,7 @@ export function CustomerView({ context, id }: { context: AppContext; id: string 
         <Loading error={error} />
       </>
     );
-  const { by, externalIds } = customer;
+  const { by, externalIds, customerId } = customer;
   const [name] = externalIds;
   const isNamed = by === 'wallet' && externalIds.length === 1 && name !== undefined;
   return (
@@ -73,12 +80,13 @@ export function CustomerView({ context, id }: { context: AppContext; id: string 
         </h1>
       </div>
       <Facts of={customer} />
+      <Credit context={context} of={customer} customerId={customerId} onChanged={again} />
       <Lists context={context} id={id} by={by} onChanged={again} />
     </>
   );
 }
 
-function Facts({ of }: { of: Sums & { by: By } }): ReactElement {
+function Facts({ of }: { of: Found }): ReactElement {
   const { by, externalIds, wallets } = of;
   return (
     <dl className="lines card">
@@ -119,10 +127,6 @@ function Facts({ of }: { of: Sums & { by: By } }): ReactElement {
       </Line>
       <Line name="Refunded in all">
         <Usdc units={of.amountRefunded} />
-      </Line>
-      <Line name="Credit left">
-        <Usdc units={of.credit} />
-        {of.credit !== '0' && <span className="muted"> The next payments take less by it.</span>}
       </Line>
       <Line name="Live subscriptions">
         {of.liveSubscriptions} <span className="muted">of {of.subscriptions}</span>
@@ -173,6 +177,7 @@ function Lists({
   const nameOf = (planId: string) =>
     foreign(plans.find((plan) => plan.id === planId)?.name ?? 'Subscription', 60);
   const changed = () => {
+    subscriptions.refresh();
     payments.refresh();
     refunds.refresh();
     onChanged();
@@ -184,6 +189,8 @@ function Lists({
       <ListOf list={subscriptions} empty="No subscription.">
         <SubscriptionTable rows={subscriptions.rows} nameOf={nameOf} />
       </ListOf>
+      <h2>Invoices</h2>
+      <Invoices context={context} selection={selection.query} onChanged={changed} />
       <h2>Payments</h2>
       <ListOf list={payments} empty="Nothing is paid yet, and no payment has failed.">
         <PaymentTable

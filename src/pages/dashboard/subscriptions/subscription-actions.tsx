@@ -137,9 +137,9 @@ function Act({
       <p>{text}</p>
       {(verb === 'period_end' || verb === 'force') && subscription.credit !== '0' && (
         <p>
-          <Usdc units={subscription.credit} partOf={subscription.amount} /> of credit is left from a
-          change of plan. It pays for nothing more and is not paid out. If the wallet subscribes
-          again with the same account, it has the credit again; otherwise it is lost.
+          The customer has <Usdc units={subscription.credit} partOf={subscription.amount} /> of
+          credit left. It is not paid out: it stays for the customer’s other subscriptions in this
+          app, and for the next one.
         </p>
       )}
     </Confirm>

@@ -1,4 +1,4 @@
-import { type ReactElement, useCallback } from 'react';
+import { type ReactElement, useCallback, useMemo } from 'react';
 import type { components } from '../../../client/openapi.ts';
 import { discountText } from '../../shared/discount.ts';
 import { Line } from '../../shared/line.tsx';
@@ -12,6 +12,7 @@ import { customerName, customerPage } from '../parts/customer.tsx';
 import { Loading } from '../parts/loading.tsx';
 import { Metadata } from '../parts/metadata.tsx';
 import { endText, failureText } from '../parts/reasons.ts';
+import { Invoices } from '../payments/invoices.tsx';
 import { PaymentTable } from '../payments/payment-table.tsx';
 import { SubscriptionActions } from './subscription-actions.tsx';
 import { Timeline } from './timeline.tsx';
@@ -43,6 +44,7 @@ export function Subscription({ context, id }: { context: AppContext; id: string 
     [session, app.id, id],
   );
   const payments = usePages(open, LIVE_MS);
+  const selection = useMemo(() => ({ subscriptionId: id }), [id]);
   const changed = () => {
     again();
     payments.refresh();
@@ -77,6 +79,8 @@ export function Subscription({ context, id }: { context: AppContext; id: string 
           <Metadata of={subscription.metadata} />
         </>
       )}
+      <h2>Invoices</h2>
+      <Invoices context={context} selection={selection} onChanged={changed} />
       {payments.rows.length > 0 && (
         <>
           <h2>Payments</h2>
@@ -214,7 +218,7 @@ function Changes({ of }: { of: Subscription }): ReactElement {
       )}
       {credit !== '0' && (
         <Line name="Credit left">
-          <Usdc units={credit} />
+          <Usdc units={credit} /> <span className="muted">of the customer</span>
           <span className="muted"> The next payments take less by it.</span>
         </Line>
       )}

@@ -4,8 +4,8 @@ import { words } from '../shared/language.ts';
 import { Button, Dialog, Usdc } from '../shared/parts.tsx';
 import type { Subscription } from '../shared/session.ts';
 
-/** Asks before a cancellation that loses credit, and names the credit. */
-export function CreditLost({
+/** Asks before a cancellation that leaves credit, and names the credit. */
+export function CreditKept({
   subscription,
   onCancel,
   onClose,
@@ -19,7 +19,7 @@ export function CreditLost({
   return (
     <Dialog title={text.cancel} onClose={onClose}>
       <p>
-        <Fill text={text.creditEnds} amount={<Usdc units={credit} partOf={amount} />} />
+        <Fill text={text.creditStays} amount={<Usdc units={credit} partOf={amount} />} />
       </p>
       <div className="actions end">
         <Button onClick={onClose}>{text.staySubscribed}</Button>

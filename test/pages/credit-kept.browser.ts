@@ -1,4 +1,4 @@
-// Before a cancellation, the account page names what the cancellation loses.
+// Before a cancellation, the account page names the credit that is kept.
 import t from 'tap';
 import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
@@ -7,7 +7,7 @@ import { grantCredit } from '../fixtures/rows.ts';
 t.teardown(closeBrowser);
 
 void t.test(
-  'before a cancellation that would lose credit, the page asks and names the credit',
+  'before a cancellation that leaves credit, the page asks and says that it is kept',
   async (t) => {
     const stage = await startStage(t);
     const { chain, served } = stage;
@@ -24,14 +24,21 @@ void t.test(
     await cancel.first().click();
     const dialog = page.getByRole('dialog');
     await dialog.getByText('98.14 USDC').waitFor();
-    await inspect(t, page, 'account-credit-lost');
+    await inspect(t, page, 'account-credit-kept');
+    await dialog.getByRole('button', { name: 'Keep the subscription' }).click();
+    await page.getByRole('button', { name: 'Payments' }).click();
+    const table = (name: string) => page.getByRole('region', { name, exact: true });
+    await table('Invoices').getByText('10.00 USDC').first().waitFor();
+    await table('Credit').getByText('Granted by the merchant').waitFor();
+    await inspect(t, page, 'account-invoices');
+    await cancel.first().click();
     wallet.asked.length = 0;
     await dialog.getByRole('button', { name: 'Keep the subscription' }).click();
     await dialog.waitFor({ state: 'detached' });
     t.same(wallet.asked, [], 'nothing is signed');
     await page.getByRole('button', { name: 'Withdraw the approval' }).click();
     await dialog.getByRole('checkbox').check();
-    await dialog.getByText('Your credit of 98.14 USDC is lost').waitFor();
+    await dialog.getByText('Your credit stays').waitFor();
     await inspect(t, page, 'account-withdraw-credit');
     await dialog.getByRole('button', { name: /Keep/ }).click();
     await dialog.waitFor({ state: 'detached' });
