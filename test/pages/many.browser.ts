@@ -135,6 +135,6 @@ void t.test('the dashboard lists 100,000 subscriptions page by page', async (t) 
   const ofOne = asked
     .slice(before)
     .filter((url) => url.includes('/merchant/') && !url.endsWith('/attention'));
-  t.equal(ofOne.length, 3, 'a subscription, its timeline and its payments');
+  t.equal(ofOne.length, 4, 'a subscription, its timeline, its invoices and its payments');
   t.same(faults, []);
 });

@@ -14,9 +14,9 @@ export function InvoiceTime({ of }: { of: ShownInvoice }): ReactElement {
   const { coversFrom, coversTo, dueAt } = of;
   if (coversFrom === null || coversTo === null) return <Time at={dueAt} dateOnly />;
   return (
-    <>
+    <span>
       <Time at={coversFrom} dateOnly /> – <Time at={coversTo} dateOnly />
-    </>
+    </span>
   );
 }
 

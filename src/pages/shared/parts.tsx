@@ -192,6 +192,8 @@ const badges: Readonly<Record<string, readonly [tone: string, text?: string]>> =
   sunset: ['warn', 'Sunset'],
   ended: ['dim', 'Ended'],
   succeeded: ['good'],
+  paid: ['good'],
+  uncollectible: ['bad'],
   delivered: ['good', 'Delivered'],
   failed: ['bad'],
   paused: ['warn'],

@@ -6,12 +6,15 @@ import { parseUsdc } from '../../shared/money.ts';
 import { usePages } from '../../shared/pages.ts';
 import { Button, Usdc } from '../../shared/parts.tsx';
 import type { Column } from '../../shared/table.tsx';
-import { foreign } from '../../shared/text.ts';
+import { foreign, shortAddress } from '../../shared/text.ts';
 import type { AppContext } from '../parts/app-context.ts';
 import { Confirm } from '../parts/confirm.tsx';
 
 type Movement = components['schemas']['CreditMovement'];
 type Kind = 'grant' | 'take back';
+
+/** A wallet, shortened, or the prefix of an API key. */
+const byName = (by: string) => (by.startsWith('sk_') ? by : shortAddress(by));
 
 const note: Column<Movement> = {
   head: 'Your reason',
@@ -23,7 +26,7 @@ const note: Column<Movement> = {
         <bdi>{foreign(text, 500)}</bdi>
         <span className="reason muted small">
           {' '}
-          by <code>{notedBy}</code>
+          by <code title={notedBy ?? undefined}>{byName(notedBy ?? '')}</code>
         </span>
       </>
     ),

@@ -282,11 +282,6 @@ function SubscriptionTable({
               <Time at={nextPaymentDue} />
             ),
         },
-        {
-          head: 'Credit left',
-          isNumber: true,
-          cell: ({ credit }) => (credit === '0' ? '–' : <Usdc units={credit} />),
-        },
         { head: 'Since', cell: ({ createdAt }) => <Time at={createdAt} dateOnly /> },
       ]}
     />

@@ -21,6 +21,10 @@ export interface Selection {
   readonly externalId?: string;
 }
 
+async function* nothing(): AsyncGenerator<Invoice[], void, undefined> {
+  yield await Promise.resolve([]);
+}
+
 /** Lists invoices with their lines, open ones first. An open invoice can be forgiven. */
 export function Invoices({
   context,
@@ -41,7 +45,12 @@ export function Invoices({
       }),
     [client, app.id, selection],
   );
-  const openUnpaid = useCallback(() => pagesOf({ state: ['open'] }), [pagesOf]);
+  // The open invoice of a subscription is among its newest.
+  const isOne = selection.subscriptionId !== undefined;
+  const openUnpaid = useCallback(
+    () => (isOne ? nothing() : pagesOf({ state: ['open'] })),
+    [isOne, pagesOf],
+  );
   const openAll = useCallback(() => pagesOf({}), [pagesOf]);
   const unpaid = usePages(openUnpaid, UNPAID_MS);
   const all = usePages(openAll, LIVE_MS);
