@@ -186,9 +186,10 @@ export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Da
 
 /**
  * Whether no invoice is left that the pull could pay: the invoice of its attempt is closed, or else
- * that of its period. Exceptions: (1) An uncollectible invoice of its attempt, whose credit is still
- * spent, is paid after all. (2) After an invoice that ended with a pause, the pull pays a new one.
- * (3) An invoice of another registration counts only if it covers the period without a payment.
+ * that of its period. Exceptions: (1) An uncollectible invoice of its attempt, whose credit is
+ * still spent, is paid after all. (2) After an invoice that ended with a pause, the pull pays a new
+ * one. (3) An invoice of another registration counts only if it covers the period without a
+ * payment.
  */
 function isUnmatched(update: SubscriptionUpdate, pull: KnownPull): boolean {
   const { row } = update;

@@ -80,7 +80,7 @@ export function termsOf({
  * The customer's credit (base units) after the update: less what new invoices apply, and with what
  * those had spent that are closed without a payment.
  */
-export const creditLeft = ({ row, invoices }: Pick<SubscriptionUpdate, 'row' | 'invoices'>) =>
+const creditLeft = ({ row, invoices }: Pick<SubscriptionUpdate, 'row' | 'invoices'>) =>
   invoices.reduce((left, { id, state, creditApplied }) => {
     const isUnpaid = state === 'void' || state === 'uncollectible';
     if (isUnpaid) return id === null ? left : left + creditApplied;

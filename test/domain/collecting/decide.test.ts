@@ -504,7 +504,7 @@ function checkLookAhead(world: World, { events }: SubscriptionUpdate): void {
         : null
       : 'approval_missing';
     if (extra?.issue !== issue || extra.canPay !== (issue === null))
-      throw new Error(`announced ${String(extra?.issue)} instead of ${String(issue)}`);
+      throw new Error(`announced ${JSON.stringify(extra?.issue)} instead of ${String(issue)}`);
   }
   const { nextPaymentDue: due, dueAt } = row;
   if (row.status !== 'active' || row.cancelRequestedAt !== null || row.setbacks > 0) return;
