@@ -74,19 +74,21 @@ export async function spendForOffer(
 
 /**
  * Makes the pulls of keepers with these signatures that pay no invoice a credit of the customer, in
- * full.
+ * full. Returns the ids of the movements.
  */
 export async function creditUnmatched(
   sql: Queryable,
   signatures: readonly string[],
-): Promise<void> {
-  await sql`
+): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
     insert into credits (customer_id, amount, reason, payment_id, subscription_id)
     select s.customer_id, p.amount_gross, 'unmatched_pull', p.id, s.id
     from payments p join subscriptions s on s.id = p.subscription_id
     where ${paidBy(sql, signatures)} and p.status = 'succeeded' and p.source = 'keeper'
       and p.invoice_id is null and not exists (select from credits c where c.payment_id = p.id)
-    order by s.customer_id, p.id`;
+    order by s.customer_id, p.id
+    returning id`;
+  return rows.map(({ id }) => id);
 }
 
 /**

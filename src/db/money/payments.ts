@@ -50,14 +50,15 @@ export interface PaymentRow {
 
 /**
  * Inserts payments. `invoiceIds` has the ids of their invoices. Pulls without an invoice become
- * credit of the customer, whose balance the caller has locked. Throws a unique violation when a
+ * credit of the customer, whose balance the caller has locked: returns the ids of these movements.
+ * Throws a unique violation when a
  * period, an invoice or a pull already has a succeeded payment.
  */
 export async function insertPayments(
   sql: Queryable,
   payments: readonly PaymentRow[],
   invoiceIds: ReadonlyMap<Invoice, string>,
-): Promise<void> {
+): Promise<string[]> {
   const named = payments.map(({ invoice, ...payment }) => ({
     ...payment,
     invoiceId: invoice && invoiceIds.get(invoice),
@@ -83,7 +84,7 @@ export async function insertPayments(
         failure_reason, attempt, occurred_at)
     select * from (${rows}) as given`;
   const unmatched = payments.filter(isUnmatched).flatMap(({ txSignature }) => txSignature ?? []);
-  if (unmatched.length > 0) await creditUnmatched(sql, unmatched);
+  return unmatched.length === 0 ? [] : creditUnmatched(sql, unmatched);
 }
 
 /** Whether a payment is a pull of a keeper that paid no invoice. */

@@ -19,6 +19,7 @@ import {
   readSubscriptions,
   writeStates,
 } from '../../db/subscriptions/work.ts';
+import { storeCreditEvents } from '../outbox/events.ts';
 import type { BlockReason } from '../reasons.ts';
 import { Books, readBooks } from './books.ts';
 import { stopped } from './brake.ts';
@@ -166,7 +167,7 @@ export async function writeAssessments<A extends ClaimedAssessment>(
   const isCurrent = new Set<A>(current);
 
   const blocked = await blockPlans(tx, current);
-  const money = await writeMoney(tx, current);
+  const { creditIds, ...money } = await writeMoney(tx, current);
   const touched = current.filter((one) => !isUntouched(one));
   const written =
     touched.length === 0
@@ -186,16 +187,18 @@ export async function writeAssessments<A extends ClaimedAssessment>(
         );
   for (const { row, update } of touched)
     if (update.state.refundedThrough !== row.refundedThrough) await endRefundedAccess(tx, row.id);
+  const changes = await storeNewEvents(tx, touched, {
+    written: new Map(written.map((one) => [one.id, one])),
+    invoiceIds: money.invoiceIds,
+  });
+  const credited = await storeCreditEvents(tx, creditIds);
   return {
     written: current,
     changed: claimed.filter((one) => !isCurrent.has(one)),
     ...money,
     books,
     blocked,
-    queued: await storeNewEvents(tx, touched, {
-      written: new Map(written.map((one) => [one.id, one])),
-      invoiceIds: money.invoiceIds,
-    }),
+    queued: new Set([...changes, ...credited]),
   };
 }
 
@@ -203,7 +206,7 @@ export async function writeAssessments<A extends ClaimedAssessment>(
 async function writeMoney(
   tx: Transaction,
   assessments: readonly ClaimedAssessment[],
-): Promise<Pick<Settled<never>, 'attempts' | 'invoiceIds'>> {
+): Promise<Pick<Settled<never>, 'attempts' | 'invoiceIds'> & { creditIds: string[] }> {
   const resolutions = assessments.flatMap(({ resolution }) => resolution ?? []);
   if (resolutions.length > 0) await resolveAttempts(tx, resolutions);
   const changes = assessments.flatMap(({ update: { invoices }, row: { id: subscriptionId } }) =>
@@ -211,7 +214,7 @@ async function writeMoney(
   );
   const invoiceIds = await writeInvoices(tx, changes);
   const payments = assessments.flatMap(({ update }) => update.payments);
-  if (payments.length > 0) await insertPayments(tx, payments, invoiceIds);
+  const creditIds = payments.length === 0 ? [] : await insertPayments(tx, payments, invoiceIds);
   const signed = assessments.flatMap(({ attempt, claim: { claimId }, row }) => {
     const { id: subscriptionId, subscriptionPda } = row;
     if (attempt === undefined) return [];
@@ -220,7 +223,7 @@ async function writeMoney(
   });
   const attempts =
     signed.length === 0 ? new Map<string, string>() : await insertAttempts(tx, signed);
-  return { attempts, invoiceIds };
+  return { attempts, invoiceIds, creditIds };
 }
 
 /**
