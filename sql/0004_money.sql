@@ -117,7 +117,7 @@ create trigger invoice_adds_up after insert on invoices
 
 -- Lines, sums and keys never change. An offer's invoice gets its customer, subscription, period and
 -- cover once. What an attempt may still pay stays open. Only who may insert payments closes an
--- invoice as paid.
+-- invoice as paid or uncollectible.
 create function invoice_stands() returns trigger language plpgsql as $$
 begin
   if (new.id, new.app_id, new.offer_id, new.subscription_pda, new.reason,
@@ -157,10 +157,10 @@ begin
     raise exception 'an invoice stays open until its attempt has ended'
       using errcode = 'check_violation', constraint = 'attempt_ends_first';
   end if;
-  if new.state = 'paid' and old.state <> 'paid'
+  if new.state in ('paid', 'uncollectible') and new.state <> old.state
     and not has_table_privilege('payments', 'insert')
   then
-    raise exception 'only a keeper closes an invoice as paid'
+    raise exception 'only a keeper closes an invoice as paid or uncollectible'
       using errcode = 'insufficient_privilege';
   end if;
   return new;
@@ -408,7 +408,8 @@ begin
   return null;
 end
 $$;
--- Only who may insert payments spends credit; what was spent comes back by the trigger of invoices.
+-- Only who may insert payments spends credit and makes it of pulls. What was spent comes back by the
+-- trigger of invoices.
 create function credit_is_spent() returns trigger language plpgsql as $$
 begin
   if not has_table_privilege('payments', 'insert') then
@@ -418,7 +419,8 @@ begin
 end
 $$;
 create trigger credit_is_spent before insert on credits
-  for each row when (new.reason in ('spent', 'reversed')) execute function credit_is_spent();
+  for each row when (new.reason in ('spent', 'reversed', 'unmatched_pull'))
+  execute function credit_is_spent();
 create trigger balance_is_kept after insert on credits
   for each row execute function keep_balance();
 
@@ -462,7 +464,7 @@ begin
   if owner is null or (tg_op = 'UPDATE' and old.status = 'pending' and new.status = 'succeeded') then
     return null;
   end if;
-  if tg_op = 'UPDATE' and new.status = 'succeeded' then
+  if new.status = 'succeeded' then
     part := -least(new.amount, (select balance from lock_balances(array[owner])));
   end if;
   if part <> 0 then
@@ -473,7 +475,7 @@ begin
 end
 $$;
 create trigger refund_takes_credit after insert on refunds
-  for each row when (new.status = 'pending') execute function refund_takes_credit();
+  for each row execute function refund_takes_credit();
 create trigger refund_gives_credit after update of status on refunds
   for each row when (new.status <> old.status) execute function refund_takes_credit();
 

@@ -257,10 +257,10 @@ begin
     raise exception 'an invoice stays open until its attempt has ended'
       using errcode = 'check_violation', constraint = 'attempt_ends_first';
   end if;
-  if new.state = 'paid' and old.state <> 'paid'
+  if new.state in ('paid', 'uncollectible') and new.state <> old.state
     and not has_table_privilege('payments', 'insert')
   then
-    raise exception 'only a keeper closes an invoice as paid'
+    raise exception 'only a keeper closes an invoice as paid or uncollectible'
       using errcode = 'insufficient_privilege';
   end if;
   return new;
@@ -456,7 +456,7 @@ begin
   if owner is null or (tg_op = 'UPDATE' and old.status = 'pending' and new.status = 'succeeded') then
     return null;
   end if;
-  if tg_op = 'UPDATE' and new.status = 'succeeded' then
+  if new.status = 'succeeded' then
     part := -least(new.amount, (select balance from lock_balances(array[owner])));
   end if;
   if part <> 0 then
@@ -733,7 +733,7 @@ CREATE INDEX credits_by_customer ON public.credits USING btree (customer_id, id)
 CREATE INDEX credits_by_invoice ON public.credits USING btree (invoice_id) WHERE (invoice_id IS NOT NULL);
 CREATE UNIQUE INDEX one_credit_per_payment ON public.credits USING btree (payment_id) WHERE (reason = 'change_of_plan'::text);
 CREATE TRIGGER balance_is_kept AFTER INSERT ON public.credits FOR EACH ROW EXECUTE FUNCTION keep_balance();
-CREATE TRIGGER credit_is_spent BEFORE INSERT ON public.credits FOR EACH ROW WHEN ((new.reason = ANY (ARRAY['spent'::text, 'reversed'::text]))) EXECUTE FUNCTION credit_is_spent();
+CREATE TRIGGER credit_is_spent BEFORE INSERT ON public.credits FOR EACH ROW WHEN ((new.reason = ANY (ARRAY['spent'::text, 'reversed'::text, 'unmatched_pull'::text]))) EXECUTE FUNCTION credit_is_spent();
 
 create table customers (
   id uuid not null default uuid_v7(),
@@ -1545,7 +1545,7 @@ CREATE INDEX refunds_to_look_for ON public.refunds USING btree (look_at, id) WHE
 CREATE UNIQUE INDEX refunds_by_reference ON public.refunds USING btree (reference) WHERE (repeats IS NULL);
 CREATE UNIQUE INDEX refunds_by_repeated ON public.refunds USING btree (repeats, tx_signature) WHERE (repeats IS NOT NULL);
 CREATE TRIGGER refund_gives_credit AFTER UPDATE OF status ON public.refunds FOR EACH ROW WHEN ((new.status <> old.status)) EXECUTE FUNCTION refund_takes_credit();
-CREATE TRIGGER refund_takes_credit AFTER INSERT ON public.refunds FOR EACH ROW WHEN ((new.status = 'pending'::text)) EXECUTE FUNCTION refund_takes_credit();
+CREATE TRIGGER refund_takes_credit AFTER INSERT ON public.refunds FOR EACH ROW EXECUTE FUNCTION refund_takes_credit();
 
 create table replays (
   id uuid not null default uuid_v7(),

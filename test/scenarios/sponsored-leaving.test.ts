@@ -7,7 +7,7 @@ import type { Keypair } from '../../src/chain/keypair.ts';
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../src/chain/program/layouts.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
 import { cancelInstructions } from '../../src/chain/transactions/subscriptions.ts';
-import { periodsLeft } from '../../src/db/invoices/invoices.ts';
+import { periodsLeft } from '../../src/db/invoices/standing.ts';
 import { readRentByAge } from '../../src/db/offers/rent-ages.ts';
 import {
   readSponsoringByMerchant,

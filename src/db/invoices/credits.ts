@@ -38,6 +38,7 @@ export async function lockBalances(
 
 /**
  * Spends the credit of invoices that are open or paid: what they apply less what they have spent.
+ * Those of sponsored changes spend it by spendForOffer().
  * Throws a check violation (credit_is_there) if a balance is too small.
  */
 export async function spendCredit(sql: Queryable, invoiceIds: readonly string[]): Promise<void> {
@@ -48,7 +49,7 @@ export async function spendCredit(sql: Queryable, invoiceIds: readonly string[])
       select coalesce(sum(amount), 0) as sum from credits where invoice_id = i.id
     ) as m
     where i.id = any(${[...invoiceIds]}::uuid[]) and i.state in ('open', 'paid')
-      and i.credit_applied + m.sum > 0
+      and i.offer_id is null and i.credit_applied + m.sum > 0
     order by i.customer_id, i.id`;
 }
 
@@ -107,6 +108,29 @@ export async function lockUnmatched(
   return row?.balance;
 }
 
+/**
+ * Spends the rest for the invoice of a sponsored change that has landed. What the customer lacks of
+ * it, because an earlier payment was refunded or took credit meanwhile, is granted: the wallet has
+ * paid what it was shown. Returns the granted base units.
+ */
+export async function spendRestForOffer(
+  sql: Transaction,
+  invoiceId: string,
+  subscriptionId: string,
+): Promise<bigint> {
+  const [granted] = await sql<{ amount: bigint }[]>`
+    insert into credits (customer_id, amount, reason, subscription_id)
+    select s.customer_id, i.credit_applied + m.sum - coalesce(b.balance, 0), 'granted', s.id
+    from subscriptions s left join lateral lock_balances(array[s.customer_id]) as b on true
+      join invoices i on i.id = ${invoiceId} cross join lateral (
+        select coalesce(sum(amount), 0) as sum from credits where invoice_id = i.id
+      ) as m
+    where s.id = ${subscriptionId} and i.credit_applied + m.sum > coalesce(b.balance, 0)
+    returning amount`;
+  await spendForOffer(sql, invoiceId, subscriptionId);
+  return granted?.amount ?? 0n;
+}
+
 /** Credit that a change of plan makes of the unused part of a payment. */
 export interface MadeCredit {
   paymentId: string;
@@ -130,6 +154,7 @@ export async function makeCredit(
     select s.customer_id, g.amount, 'change_of_plan', g.payment_id, s.id
     from (${recordset(sql, made, { paymentId: 'uuid', amount: 'int8' })}) as g
       join subscriptions s on s.id = ${subscriptionId}
+    on conflict (payment_id) where reason = 'change_of_plan' do nothing
     returning id`;
   return rows.map(({ id }) => id);
 }

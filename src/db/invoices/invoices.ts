@@ -1,10 +1,10 @@
 // Invoices: what is owed, drawn up once. Lines and sums never change after the insert.
 import bs58 from 'bs58';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
-import type { Fragment } from '../postgres/lists.ts';
 import { recordset } from '../postgres/recordset.ts';
 import { bytesOf } from '../postgres/signatures.ts';
 import { spendCredit, spendForOffer } from './credits.ts';
+import { isStanding, newestInvoice } from './standing.ts';
 
 /** A line of an invoice. The amount is in base units and negative for a reduction. */
 export interface Line {
@@ -48,6 +48,8 @@ export interface Invoice extends InvoiceSums, InvoiceState {
   readonly id: string | null;
   /** Null until it is stored, or until its offer has landed. */
   readonly subscriptionId: string | null;
+  /** The customer whose credit it has spent. Null until it is stored, or its offer has landed. */
+  readonly customerId: string | null;
   /** `foreign`: of a pull by another puller that pays for no time. */
   readonly reason: 'period' | 'foreign';
   readonly dueAt: Date;
@@ -123,50 +125,9 @@ export async function writeInvoices(
   return ids;
 }
 
-/** SQL condition of the unique index: no other invoice may have the cover of this one. */
-const isStanding = (sql: Queryable) => sql`
-  (void_reason is null or void_reason in ('forgiven', 'ended'))`;
-
 /** SQL condition: the given state `g` has failed tries, or is closed without a payment. */
 const isTroubled = (sql: Queryable) => sql`
   (g.failed_tries > 0 or g.state in ('void', 'uncollectible'))`;
-
-/** SQL that reads the standing invoice of the newest period of the address of `subscriptions s`. */
-const newestInvoice = (sql: Queryable, columns: Fragment) => sql`
-  select ${columns} from invoices i
-  where i.subscription_pda = s.subscription_pda and i.reason = 'period' and ${isStanding(sql)}
-    and i.period_start is not null
-  order by i.period_start desc, i.covers_from desc limit 1`;
-
-/** SQL for the credit (base units) that the open invoice of `subscriptions s` has spent. */
-export const reservedCredit = (sql: Queryable) => sql`
-  coalesce((select newest.credit_applied from (
-    ${newestInvoice(sql, sql`i.subscription_id, i.state, i.credit_applied`)}
-  ) as newest where newest.state = 'open' and newest.subscription_id = s.id), 0)`;
-
-/** The open invoice of a subscription, if it has one, as withOpen() and openColumns() read it. */
-export interface OpenColumns {
-  /** Base units. */
-  openAmount: bigint | null;
-  /** End of the period out of which it is pulled. */
-  openUntil: Date | null;
-}
-
-export const openColumns = (sql: Queryable) => sql`
-  open.amount_due as open_amount, open.period_end as open_until`;
-
-/**
- * SQL that joins the open invoice of `subscriptions s`, also one that an attempt may pay. A
- * subscription has none before its payment is due.
- */
-export const withOpen = (sql: Queryable) => sql`
-  left join lateral (
-    select newest.amount_due, newest.period_end from (
-      ${newestInvoice(sql, sql`i.subscription_id, i.state, i.amount_due, i.period_end`)}
-    ) as newest
-    where newest.state = 'open' and newest.subscription_id = s.id
-      and (s.status = 'past_due' or s.next_payment_due <= now())
-  ) as open on true`;
 
 /** Stores the invoices of subscriptions. Returns the ids of the stored ones, by place. */
 async function insertInvoices(
@@ -264,16 +225,6 @@ export async function insertOfferInvoice(
   return stored.id;
 }
 
-/**
- * SQL for the number of invoices that the discount of `subscriptions s` still reduces. Null:
- * unlimited.
- */
-export const periodsLeft = (sql: Queryable) => sql`
-  case when s.discount_periods is not null then greatest(s.discount_periods - (
-    select count(*) from invoices i where i.discount_id = s.discount_id
-      and i.subscription_pda = s.subscription_pda and i.state = 'paid'
-  ), 0)::int end`;
-
 /** Closes the open invoice of a sponsored sign-up as void. */
 export async function voidOfferInvoice(sql: Queryable, offerId: string): Promise<void> {
   await sql`
@@ -283,7 +234,7 @@ export async function voidOfferInvoice(sql: Queryable, offerId: string): Promise
 }
 
 const invoiceColumns = (sql: Queryable) => sql`
-  i.id, i.subscription_id, i.reason, i.period_start, i.period_end, i.covers_from, i.covers_to, i.lines, i.total,
+  i.id, i.subscription_id, i.customer_id, i.reason, i.period_start, i.period_end, i.covers_from, i.covers_to, i.lines, i.total,
   i.credit_applied, i.credit_applied > 0 and i.state = 'uncollectible' and exists (
     select from credits c where c.invoice_id = i.id and c.reason = 'reversed') as is_released,
   i.amount_due, i.discount_id, i.state, i.void_reason, i.due_at, i.failed_tries, i.next_try_at,

@@ -267,6 +267,13 @@ interface FinalTransfer {
   occurredAt: Date;
 }
 
+/** Locks the subscription of a refund until the transaction ends. */
+export async function lockRefunded(sql: Transaction, id: string): Promise<void> {
+  await sql`
+    select from subscriptions where id = (select subscription_id from refunds where id = ${id})
+    for no key update`;
+}
+
 /**
  * Records the finalized transfer of a refund. The amount beyond the rest of the payment is stored
  * as `excess` and not added to the payment's amount_refunded. Returns undefined when the refund is

@@ -1,5 +1,5 @@
 // Lists of subscriptions, by page, for the API.
-import { withOpen } from '../invoices/invoices.ts';
+import { withOpen } from '../invoices/standing.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { among, type Fragment, type Key, type Page, pageOf, type Span } from '../postgres/lists.ts';
 import { columns, readColumns, type SubscriptionRow } from './subscriptions.ts';

@@ -1,7 +1,8 @@
 // Change of plan: the subscription that is replaced, and the payments whose unused parts become
 // credit. change-offers.ts has the offers of transactions that make the change.
 import { creditOf } from '../invoices/credits.ts';
-import { reservedCredit, voidOpenInvoice } from '../invoices/invoices.ts';
+import { voidOpenInvoice } from '../invoices/invoices.ts';
+import { reservedCredit } from '../invoices/standing.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
 import { isSameAccount, stoppedAt } from './account-registrations.ts';

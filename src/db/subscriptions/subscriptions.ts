@@ -1,7 +1,7 @@
 // The API's statements on single subscriptions. lists.ts has the lists, and work.ts the keeper's
 // statements.
 import { creditOf } from '../invoices/credits.ts';
-import { type OpenColumns, openColumns, periodsLeft, withOpen } from '../invoices/invoices.ts';
+import { type OpenColumns, openColumns, periodsLeft, withOpen } from '../invoices/standing.ts';
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';

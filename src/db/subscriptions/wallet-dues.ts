@@ -1,6 +1,6 @@
 // The next payments of all live subscriptions of a wallet.
 import { creditOf } from '../invoices/credits.ts';
-import { type OpenColumns, openColumns, periodsLeft, withOpen } from '../invoices/invoices.ts';
+import { type OpenColumns, openColumns, periodsLeft, withOpen } from '../invoices/standing.ts';
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable } from '../postgres/connect.ts';
 

@@ -1,7 +1,8 @@
 // The keeper's statements on subscriptions: read them, write their states, make them due.
 // leases.ts has the leases.
 import { creditOf } from '../invoices/credits.ts';
-import { type Invoice, periodsLeft, readUnpaidInvoices } from '../invoices/invoices.ts';
+import { type Invoice, readUnpaidInvoices } from '../invoices/invoices.ts';
+import { periodsLeft } from '../invoices/standing.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { recordset } from '../postgres/recordset.ts';
 import { isSameAccount, stoppedAt } from './account-registrations.ts';

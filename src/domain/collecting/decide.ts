@@ -329,6 +329,9 @@ function collection(
   // The wallet may have resumed this account after the change. Even so, the change replaces this
   // subscription.
   if (lookups.hasChanged === true) return retrySoon(update, view, CHANGE_SECONDS);
+  // The price of a change counts the credit that the open invoice has spent.
+  if (row.isChangeSigned && row.status === 'past_due')
+    return retrySoon(update, view, CHANGE_SECONDS);
 
   const at = { now, minimum: rules.minimumAmount };
   const due = dueInvoice(update, period, at);

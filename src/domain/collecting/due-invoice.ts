@@ -6,6 +6,7 @@ import {
   closeOpen,
   closeUnpaid,
   freeFrom,
+  givenBack,
   isInterrupted,
   newInvoice,
   openInvoice,
@@ -41,7 +42,7 @@ export function dueInvoice(
   const from = chargeStart({ ...terms, billedFrom: late }, period.start);
   const free = open === null ? freeFrom(update, period, from) : from;
   const billedFrom = free > from ? timeOf(free) : late;
-  const credit = terms.credit + (open?.creditApplied ?? 0n);
+  const credit = terms.credit + (open === null ? 0n : givenBack(update, open));
   const drawn = drawUp({ ...terms, billedFrom, credit }, period, { minimum });
   return { invoice: newInvoice(drawn, period, now), replaces: open };
 }

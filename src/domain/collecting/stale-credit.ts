@@ -30,13 +30,16 @@ export async function staleCredit<A extends Spending>(
   if (moving.length === 0) return stale;
   const balances = await lockBalances(
     tx,
-    moving.map(({ row }) => row.customerId),
+    moving.flatMap(({ row, update }) => [
+      row.customerId,
+      ...update.invoices.flatMap(({ customerId }) => customerId ?? []),
+    ]),
   );
   const spenders = new Set<string>();
   for (const one of moving) {
     const { customerId, credit } = one.row;
     if (!one.update.invoices.some(drawsCredit)) continue;
-    if (spenders.has(customerId) || balances.get(customerId) !== credit) stale.add(one);
+    if (spenders.has(customerId) || (balances.get(customerId) ?? 0n) !== credit) stale.add(one);
     spenders.add(customerId);
   }
   return stale;

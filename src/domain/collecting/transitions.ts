@@ -13,7 +13,7 @@ import type { PaymentRow } from '../../db/money/payments.ts';
 import { stateOf, type SubscriptionState } from '../../db/subscriptions/state.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import { coveredUntil } from '../accounts/access.ts';
-import { closeOpen, countFailure } from '../invoices/closing.ts';
+import { closeOpen, countFailure, givenBack } from '../invoices/closing.ts';
 import { notInTrial } from '../invoices/cover.ts';
 import { latest } from '../invoices/credits.ts';
 import type { NewEvent } from '../outbox/events.ts';
@@ -81,9 +81,9 @@ export function termsOf({
  * those had spent that are closed without a payment.
  */
 const creditLeft = ({ row, invoices }: Pick<SubscriptionUpdate, 'row' | 'invoices'>) =>
-  invoices.reduce((left, { id, state, creditApplied }) => {
-    const isUnpaid = state === 'void' || state === 'uncollectible';
-    if (isUnpaid) return id === null ? left : left + creditApplied;
+  invoices.reduce((left, invoice) => {
+    const { id, state, creditApplied } = invoice;
+    if (state === 'void' || state === 'uncollectible') return left + givenBack({ row }, invoice);
     return id === null ? left - creditApplied : left;
   }, row.credit);
 

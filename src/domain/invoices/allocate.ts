@@ -9,6 +9,7 @@ import {
   asChanged,
   closeUnpaid,
   freeFrom,
+  givenBack,
   type Invoicing,
   isOf,
   newInvoice,
@@ -93,7 +94,7 @@ function withoutAttempt(
   if (open?.state === 'open' && open.subscriptionId === update.row.id) {
     if (pull.source === 'keeper' && open.amountDue === pull.gross) return open;
     closeUnpaid(update, open, 'replaced', timeOf(pull.at));
-    const credit = terms.credit + open.creditApplied;
+    const credit = terms.credit + givenBack(update, open);
     return newInvoice(foundInvoice(update, { ...terms, credit }, pull, period), period, pull.at);
   }
   return newInvoice(foundInvoice(update, terms, pull, period), period, pull.at);
@@ -133,7 +134,8 @@ function foundInvoice(
 /** The invoice of a pull by another puller that pays for no time. */
 export function foreignInvoice({ gross, at, periodStart, periodEnd }: PaidBy): Invoice {
   return {
-    ...{ id: null, subscriptionId: null, reason: 'foreign', state: 'paid', voidReason: null },
+    ...{ id: null, subscriptionId: null, customerId: null, reason: 'foreign' },
+    ...{ state: 'paid', voidReason: null },
     ...{ periodStart: timeOf(periodStart), periodEnd: timeOf(periodEnd) },
     ...{ coversFrom: null, coversTo: null, dueAt: timeOf(at), drawnUpAt: timeOf(at) },
     ...{ failedTries: 0, nextTryAt: null, closedAt: timeOf(at) },

@@ -13,7 +13,11 @@ export interface Invoicing {
   /**
    * `invoice`: the invoice of the newest period, unless it is paid or an attempt may still pay it.
    */
-  readonly row: { readonly id: string; readonly invoice: Invoice | null };
+  readonly row: {
+    readonly id: string;
+    readonly customerId: string;
+    readonly invoice: Invoice | null;
+  };
   /** The invoices that the update draws up or changes. */
   readonly invoices: Invoice[];
 }
@@ -29,7 +33,8 @@ export function newInvoice(
 ): Invoice {
   return {
     ...sums,
-    ...{ id: null, subscriptionId: null, reason: 'period', state: 'open', voidReason: null },
+    ...{ id: null, subscriptionId: null, customerId: null, reason: 'period' },
+    ...{ state: 'open', voidReason: null },
     ...{ periodStart: timeOf(period.start), periodEnd: timeOf(period.end) },
     ...{ coversFrom: timeOf(cover.from), coversTo: timeOf(cover.to), dueAt: timeOf(cover.from) },
     ...{ failedTries: 0, nextTryAt: null, drawnUpAt: timeOf(at), closedAt: null },
@@ -105,6 +110,15 @@ export function closeUnpaid(update: Invoicing, invoice: Invoice, how: Unpaid, at
   closed.nextTryAt = null;
   closed.closedAt = at;
 }
+
+/**
+ * The credit (base units) that the row's customer gets back when the invoice is closed without a
+ * payment. If the merchant has given the subscription to another customer since, that is nothing.
+ */
+export const givenBack = (
+  { row }: Pick<Invoicing, 'row'>,
+  { id, customerId, creditApplied }: Invoice,
+): bigint => (id !== null && customerId === row.customerId ? creditApplied : 0n);
 
 /** Closes the row's open invoice, if there is one. */
 export function closeOpen(update: Invoicing, how: Unpaid, at: Date): void {

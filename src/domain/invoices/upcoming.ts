@@ -1,7 +1,7 @@
 // What a subscription is charged next: its open invoice, or a preview of the one that is drawn up
 // next. Pure.
 import { unixSeconds } from '../../chain/time.ts';
-import type { OpenColumns } from '../../db/invoices/invoices.ts';
+import type { OpenColumns } from '../../db/invoices/standing.ts';
 import { type Period, periodAt } from './cover.ts';
 import { creditFor, totalOf } from './draw-up.ts';
 import { type BillingTerms, priceOf } from './terms.ts';

@@ -13,7 +13,7 @@ import { pullPeriod } from '../../chain/program/period.ts';
 import type { ConfirmedTransaction } from '../../chain/rpc/responses.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import { spendForOffer } from '../../db/invoices/credits.ts';
+import { spendRestForOffer } from '../../db/invoices/credits.ts';
 import type { Resolution } from '../../db/money/payment-attempts.ts';
 import type { OpenSponsorship, SponsoredAttempt } from '../../db/offers/sponsorships.ts';
 import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
@@ -154,7 +154,7 @@ export async function storeLanded(
   if (signUp.replaces !== null && view.replacedRuns) await listReplaced(tx, signUp.replaces);
   if (live === id) return { id, update: undefined };
   const invoiceId = pull.invoice?.id ?? null;
-  if (invoiceId !== null) await spendForOffer(tx, invoiceId, id);
+  if (invoiceId !== null) await spendRestForOffer(tx, invoiceId, id);
   const claimId = randomUUID();
   await claimOne(tx, { id, claimId }, LEASE_SECONDS);
   const [row] = await readSubscriptions(tx, [id]);

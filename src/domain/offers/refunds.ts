@@ -30,6 +30,7 @@ import {
   endSearch,
   expireRefund,
   insertRefund,
+  lockRefunded,
   readRefundable,
   recordRefund,
   recordRepeat,
@@ -340,6 +341,8 @@ async function record(
   const { txSignature } = transfer;
   const isRepeat = status === 'succeeded';
   const done = await sql.begin(async (tx) => {
+    // Keepers lock the subscription before the customer's balance.
+    await lockRefunded(tx, of);
     const recorded = await (isRepeat ? recordRepeat : recordRefund)(tx, of, transfer);
     if (recorded === undefined) return undefined;
     const { id, subscriptionId, transactionId, amount } = recorded;

@@ -139,12 +139,13 @@ export async function storeTakenOver(
   const [first, ...earlier] = rows;
   if (first === undefined) return;
   await markCredited(sql, parts);
-  const moved = await moveCredit(sql, { from: first.id, to: by });
-  const made = parts.map(({ id: paymentId, amount }) => ({ paymentId, amount }));
-  await storeCreditEvents(sql, [...moved, ...(await makeCredit(sql, by, made))]);
   for (const { id } of earlier) await endReplacedAt(sql, id, replacedAt);
   if (isLive(first)) await storeReplaced(sql, first.id, { by, at: timeOf(at), replacedAt });
   else await markReplacedAfterEnd(sql, first.id, { by, replacedAt });
+  // The open invoice of the replaced subscription has given back its credit by now.
+  const moved = await moveCredit(sql, { from: first.id, to: by });
+  const made = parts.map(({ id: paymentId, amount }) => ({ paymentId, amount }));
+  await storeCreditEvents(sql, [...moved, ...(await makeCredit(sql, by, made))]);
   const credited = parts.map(({ id }) => id);
   await endCreditedTime(sql, credited, timeOf(at));
 }

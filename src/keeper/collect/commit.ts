@@ -289,7 +289,7 @@ function inFlightPayment(
   const id = attempts.get(row.id);
   if (attempt === undefined || decision.collect === undefined || id === undefined) return [];
   const invoiceId = invoiceIds.get(attempt.invoice) ?? attempt.invoice.id;
-  const invoice = { ...attempt.invoice, id: invoiceId };
+  const invoice = { ...attempt.invoice, id: invoiceId, customerId: row.customerId };
   return [
     newPayment({
       ...claim,

@@ -17,7 +17,7 @@ const terms = {
 };
 
 const update = (invoice: Invoice | null = null) => ({
-  row: { id: ID, invoice },
+  row: { id: ID, customerId: 'customer', invoice },
   invoices: [] as Invoice[],
 });
 
