@@ -717,7 +717,11 @@ rule('A success has `success: true` and its result in `data`.', async (t) => {
     );
     if (answer.status === 200) t.match(answer.body, { success: true, data: Object }, path);
     else
-      t.match(path, /\/(export|deliveries|refunds|change|customer)$/, `${path} ${answer.status}`);
+      t.match(
+        path,
+        /\/(export|deliveries|refunds|change|customer|credits)$/,
+        `${path} ${answer.status}`,
+      );
   }
   for (const { body } of succeeded) t.match(body, { success: true, data: Object });
 });
