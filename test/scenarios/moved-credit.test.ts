@@ -213,3 +213,21 @@ void t.test(
     t.equal(await balance(), before - 2n * half, 'what came back as USDC is no credit as well');
   },
 );
+
+void t.test('a registration names the credit that its own customer has', async (t) => {
+  const { stage, buyer, read, forceAndReinstate, register } = await startPlanChanges(t, [10]);
+  await stage.startKeeper();
+  const first = await buyer.buy();
+  await stage.quiet();
+  await rename(stage, first.id, 'team');
+  await grantCredit(stage.sql, first.id, 25_000_000n);
+  await forceAndReinstate(first);
+  const { status, body } = await register(first);
+  t.equal(status, 201);
+  await stage.quiet();
+  const again = { ...first, id: body.data.id };
+  const [created] = await stage.events(again);
+  t.equal(created?.data.credit, undefined, 'it belongs to the wallet, not to the team');
+  t.equal((await read(again)).credit, 0n);
+  t.equal((await read(first)).credit, 25_000_000n, 'which keeps its own');
+});

@@ -7,6 +7,13 @@ import { paidBy } from '../postgres/signatures.ts';
 export const creditOf = (sql: Queryable) => sql`
   coalesce((select b.balance from credit_balances b where b.customer_id = s.customer_id), 0)`;
 
+/** Reads the credit (base units) of a subscription's customer. */
+export async function readCreditOf(sql: Queryable, subscriptionId: string): Promise<bigint> {
+  const [row] = await sql<{ credit: bigint }[]>`
+    select ${creditOf(sql)} as credit from subscriptions s where s.id = ${subscriptionId}`;
+  return row?.credit ?? 0n;
+}
+
 /**
  * Reads the credit (base units) of a customer of an app: of the one with this external id, which a
  * checkout session or the merchant has set, else of the wallet.

@@ -1,7 +1,7 @@
 // The registrations of one on-chain account. After a registration has ended, its account may
 // continue to exist and get a new registration, which takes over credit and paid time of the ended
 // registration.
-import { creditOf } from '../invoices/credits.ts';
+import { readCreditOf } from '../invoices/credits.ts';
 import { voidOpenInvoice } from '../invoices/invoices.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
@@ -108,8 +108,6 @@ const isAccountOf = (
 
 /** What an ended registration has left for the next registration of its account. */
 export interface Remainder {
-  /** The credit of its customer, in base units. */
-  credit: bigint;
   /** End of the running period, if a credit has paid for it or it was forgiven. */
   paidThrough: Date | null;
   /**
@@ -139,7 +137,7 @@ export async function readRemainder(
   const initId = sql`${account.initId}::int8`;
   const periodStart = sql`${account.periodStart}::timestamptz`;
   const [row] = await sql<Remainder[]>`
-    select ${creditOf(sql)} as credit, paid.paid_through, coalesce(paid.period_pulled, 0) as period_pulled,
+    select paid.paid_through, coalesce(paid.period_pulled, 0) as period_pulled,
       case when s.starts_at > ${now} and s.replaced_by is null then s.starts_at end as starts_at,
       case when s.replaced_by is null and (s.starts_at > ${now} or (w.paid_through is null
         and exists (
@@ -180,9 +178,9 @@ export async function endReplacedRegistration(
   id: string,
   endReason: 'resubscribed' | 'replaced' = 'resubscribed',
 ): Promise<{ cancelledAt: Date; credit: bigint } | undefined> {
-  const [row] = await sql<{ cancelledAt: Date; credit: bigint }[]>`
+  const [row] = await sql<{ cancelledAt: Date }[]>`
     with edited as (
-      update subscriptions s set status = 'cancelled',
+      update subscriptions set status = 'cancelled',
         cancelled_at = date_trunc('milliseconds', now()),
         cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
         cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'),
@@ -190,9 +188,10 @@ export async function endReplacedRegistration(
         ended_at = ${endedNow(sql, id)}, stopped_at = coalesce(stopped_at, clock_timestamp()),
         next_payment_due = null, updated_at = now()
       where id = ${id} and status in ('active', 'past_due')
-      returning id, cancelled_at, ${creditOf(sql)} as credit
+      returning id, cancelled_at
     ), ${takenFromKeepers(sql, sql`now()`)}
-    select cancelled_at, credit from edited`;
-  if (row !== undefined) await voidOpenInvoice(sql, id, 'ended');
-  return row;
+    select cancelled_at from edited`;
+  if (row === undefined) return undefined;
+  await voidOpenInvoice(sql, id, 'ended');
+  return { ...row, credit: await readCreditOf(sql, id) };
 }

@@ -178,7 +178,7 @@ export async function readTaken(
   if (left === undefined && taken === undefined) return undefined;
   return {
     replaces: taken?.rows[0]?.id ?? left?.replaces ?? null,
-    credit: taken?.credit ?? left?.credit ?? 0n,
+    credit: taken?.credit ?? 0n,
     startsAt: latest(taken?.startsAt ?? null, left?.startsAt ?? null),
     paidThrough: left?.paidThrough ?? null,
     periodPulled: left?.periodPulled ?? 0n,
@@ -186,9 +186,10 @@ export async function readTaken(
 }
 
 /** The fields of subscription_created that state what the subscription has taken over. */
-export function takenFields(takes: TakenTerms | undefined) {
-  if (takes === undefined) return {};
-  const { replaces, credit, startsAt } = takes;
+export function takenFields(
+  { replaces, startsAt }: Pick<TakenTerms, 'replaces' | 'startsAt'>,
+  credit: bigint,
+) {
   if (replaces !== null) return { replaces, credit, startsAt };
   return credit > 0n ? { credit } : {};
 }

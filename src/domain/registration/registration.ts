@@ -5,6 +5,7 @@ import { ChainDataError } from '../../chain/program/layouts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { findApp } from '../../db/accounts/apps.ts';
+import { readCreditOf } from '../../db/invoices/credits.ts';
 import type { OpenOffer } from '../../db/offers/open-offers.ts';
 import { isSignupOpen } from '../../db/offers/sponsorships.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
@@ -236,7 +237,10 @@ export async function storeRegistration(
     // A subscription that replaces the customer's subscription is not a second one.
     const allowSecond = registration.allowSecond === true || takenOver !== undefined;
     const duplicateOf = await noteDuplicate(sql, id, { appId, externalId, allowSecond });
-    const extra = { ...(duplicateOf !== null && { duplicateOf }), ...takenFields(takes) };
+    const credit = takenOver?.credit ?? (await readCreditOf(sql, id));
+    const { replaces = null, startsAt = null } = takes ?? {};
+    const fields = takenFields({ replaces, startsAt }, credit);
+    const extra = { ...(duplicateOf !== null && { duplicateOf }), ...fields };
     await appendEvents(sql, [{ subscriptionId: id, type: 'subscription_created', extra }]);
     return id;
   } catch (error) {
