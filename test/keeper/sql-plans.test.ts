@@ -342,6 +342,10 @@ void t.test(
       readOldestRefund: [20, (sql) => refunds.readOldestRefund(sql)],
       takeAwaitedRefunds: [20, (sql) => refunds.takeAwaitedRefunds(sql, 20)],
       expireRefund: [1, (sql) => refunds.expireRefund(sql, refund!.id)],
+      lockRefunded: [
+        1,
+        async (sql) => refunds.lockRefunded(sql as unknown as Transaction, refund!.id),
+      ],
       recordRefund: [
         1,
         (sql) =>
