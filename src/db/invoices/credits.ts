@@ -31,8 +31,8 @@ export async function readCredit(
 }
 
 /**
- * Locks the balances of customers until the transaction ends. Returns those that are not 0, in base
- * units, by customer id.
+ * Locks the balances of customers until the transaction ends. Returns them in base units, by
+ * customer id, without the customers who never had credit.
  */
 export async function lockBalances(
   sql: Transaction,
@@ -43,18 +43,22 @@ export async function lockBalances(
   return new Map(rows.map(({ customerId, balance }) => [customerId, balance]));
 }
 
+/** SQL that joins the sum of what `invoices i` has spent and given back, at most 0. */
+const withMoved = (sql: Queryable) => sql`
+  cross join lateral (
+    select coalesce(sum(amount), 0) as sum from credits where invoice_id = i.id
+  ) as m`;
+
 /**
  * Spends the credit of invoices that are open or paid: what they apply less what they have spent.
- * Those of sponsored changes spend it by spendForOffer().
- * Throws a check violation (credit_is_there) if a balance is too small.
+ * Those of sponsored changes spend it by spendForOffer(). Throws a check violation
+ * (credit_is_there) if a balance is too small.
  */
 export async function spendCredit(sql: Queryable, invoiceIds: readonly string[]): Promise<void> {
   await sql`
     insert into credits (customer_id, amount, reason, invoice_id, subscription_id)
     select i.customer_id, -(i.credit_applied + m.sum), 'spent', i.id, i.subscription_id
-    from invoices i cross join lateral (
-      select coalesce(sum(amount), 0) as sum from credits where invoice_id = i.id
-    ) as m
+    from invoices i ${withMoved(sql)}
     where i.id = any(${[...invoiceIds]}::uuid[]) and i.state in ('open', 'paid')
       and i.offer_id is null and i.credit_applied + m.sum > 0
     order by i.customer_id, i.id`;
@@ -74,9 +78,7 @@ export async function spendForOffer(
     insert into credits (customer_id, amount, reason, invoice_id, subscription_id)
     select s.customer_id, -least(i.credit_applied + m.sum, b.balance), 'spent', i.id, s.id
     from subscriptions s cross join lateral lock_balances(array[s.customer_id]) as b
-      join invoices i on i.id = ${invoiceId} cross join lateral (
-        select coalesce(sum(amount), 0) as sum from credits where invoice_id = i.id
-      ) as m
+      join invoices i on i.id = ${invoiceId} ${withMoved(sql)}
     where s.id = ${subscriptionId} and least(i.credit_applied + m.sum, b.balance) > 0`;
 }
 
@@ -118,24 +120,20 @@ export async function lockUnmatched(
 /**
  * Spends the rest for the invoice of a sponsored change that has landed. What the customer lacks of
  * it, because an earlier payment was refunded or took credit meanwhile, is granted: the wallet has
- * paid what it was shown. Returns the granted base units.
+ * paid what it was shown.
  */
 export async function spendRestForOffer(
   sql: Transaction,
   invoiceId: string,
   subscriptionId: string,
-): Promise<bigint> {
-  const [granted] = await sql<{ amount: bigint }[]>`
+): Promise<void> {
+  await sql`
     insert into credits (customer_id, amount, reason, subscription_id)
     select s.customer_id, i.credit_applied + m.sum - coalesce(b.balance, 0), 'granted', s.id
     from subscriptions s left join lateral lock_balances(array[s.customer_id]) as b on true
-      join invoices i on i.id = ${invoiceId} cross join lateral (
-        select coalesce(sum(amount), 0) as sum from credits where invoice_id = i.id
-      ) as m
-    where s.id = ${subscriptionId} and i.credit_applied + m.sum > coalesce(b.balance, 0)
-    returning amount`;
+      join invoices i on i.id = ${invoiceId} ${withMoved(sql)}
+    where s.id = ${subscriptionId} and i.credit_applied + m.sum > coalesce(b.balance, 0)`;
   await spendForOffer(sql, invoiceId, subscriptionId);
-  return granted?.amount ?? 0n;
 }
 
 /** Credit that a change of plan makes of the unused part of a payment. */

@@ -101,9 +101,8 @@ export interface InvoiceChange {
 
 /**
  * Writes the states of the stored invoices, then stores the others, and spends their credit, whose
- * balances the caller has locked. Returns the ids of all of them.
- * Throws AddressTaken if an account has another invoice for the same cover. The caller must then
- * roll back.
+ * balances the caller has locked. Returns the ids of all of them. Throws AddressTaken if an account
+ * has another invoice for the same cover. The caller must then roll back.
  */
 export async function writeInvoices(
   sql: Queryable,

@@ -1,5 +1,6 @@
 // Invoices for the API, each with its subscription. invoices/ has the keeper's statements.
 import type { Invoice, Line } from '../invoices/invoices.ts';
+import { isStanding } from '../invoices/standing.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { among, type Fragment, type Page, type Span } from '../postgres/lists.ts';
 import { subscriptionsOf, type Whose } from '../subscriptions/customers.ts';
@@ -91,8 +92,7 @@ function ownersOf(
  */
 const ofAddress = (sql: Queryable): Fragment => sql`
   select ${readColumns(sql)} from invoices
-  where subscription_pda = owner.subscription_pda and reason = 'period'
-    and (void_reason is null or void_reason in ('forgiven', 'ended'))
+  where subscription_pda = owner.subscription_pda and reason = 'period' and ${isStanding(sql)}
   union all
   select ${readColumns(sql)} from invoices
   where subscription_pda = owner.subscription_pda

@@ -51,8 +51,7 @@ export interface PaymentRow {
 /**
  * Inserts payments. `invoiceIds` has the ids of their invoices. Pulls without an invoice become
  * credit of the customer, whose balance the caller has locked: returns the ids of these movements.
- * Throws a unique violation when a
- * period, an invoice or a pull already has a succeeded payment.
+ * Throws a unique violation when a period, an invoice or a pull already has a succeeded payment.
  */
 export async function insertPayments(
   sql: Queryable,

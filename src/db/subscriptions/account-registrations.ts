@@ -1,6 +1,5 @@
 // The registrations of one on-chain account. After a registration has ended, its account may
-// continue to exist and get a new registration, which takes over credit and paid time of the ended
-// registration.
+// continue to exist and get a new registration, which takes over the paid time of the ended one.
 import { readCreditOf } from '../invoices/credits.ts';
 import { voidOpenInvoice } from '../invoices/invoices.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';

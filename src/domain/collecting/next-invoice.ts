@@ -4,7 +4,6 @@ import { type Invoice, sumColumns } from '../../db/invoices/invoices.ts';
 import { anyInvoice, type InvoiceRow, listInvoices } from '../../db/money/invoice-lists.ts';
 import { readClock } from '../../db/postgres/clock.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
-import { findCustomerOf } from '../../db/subscriptions/customers.ts';
 import { type KeeperSubscription, readSubscriptions } from '../../db/subscriptions/work.ts';
 import { periodAt, periodLength } from '../invoices/cover.ts';
 import { cutAt } from '../invoices/upcoming.ts';
@@ -28,8 +27,7 @@ export async function readUpcoming(
   minimum: bigint,
 ): Promise<Upcoming | null> {
   const [row] = await readSubscriptions(sql, [id]);
-  const customerId = await findCustomerOf(sql, id);
-  if (row === undefined || customerId === undefined) return null;
+  if (row === undefined) return null;
   const asOf = new Date(await readClock(sql));
   const invoice = upcomingInvoice(row, { asOf, minimum });
   if (invoice === null) return null;
@@ -37,7 +35,7 @@ export async function readUpcoming(
   const [open] = await listInvoices(sql, appId, isOpen, { after: null, limit: 1 });
   // The row lacks the open invoice while an attempt may still pay it.
   if (open !== undefined && (invoice.id !== null || row.invoice === null)) return { ...open, asOf };
-  const { planId, subscriberWallet, externalId } = row;
+  const { planId, customerId, subscriberWallet, externalId } = row;
   const nothing = { usageAmount: 0n, itemsAmount: 0n, taxAmount: 0n };
   return {
     ...{ ...invoice, ...sumColumns(invoice), ...nothing, id: null, drawnUpAt: null, asOf },

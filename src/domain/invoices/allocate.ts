@@ -91,13 +91,13 @@ function withoutAttempt(
   period: Period,
 ): Invoice {
   const open = openOf(update, period) ?? pull.billed;
+  let { credit } = terms;
   if (open?.state === 'open' && open.subscriptionId === update.row.id) {
     if (pull.source === 'keeper' && open.amountDue === pull.gross) return open;
     closeUnpaid(update, open, 'replaced', timeOf(pull.at));
-    const credit = terms.credit + givenBack(update, open);
-    return newInvoice(foundInvoice(update, { ...terms, credit }, pull, period), period, pull.at);
+    credit += givenBack(update, open);
   }
-  return newInvoice(foundInvoice(update, terms, pull, period), period, pull.at);
+  return newInvoice(foundInvoice(update, { ...terms, credit }, pull, period), period, pull.at);
 }
 
 /** The row's open invoice, if it is that of the period. */

@@ -124,10 +124,9 @@ export async function readRefundGround(
 /**
  * Stores a refund of `amount` base units (null: the whole refundable rest) and offers its transfer.
  * Throws CONFLICT when nothing can be refunded, a sponsored change of plan is under way, too many
- * refunds of the payment or the merchant are open, a token account is frozen, or the merchant's
+ * refunds of the payment or the merchant are open, a token account is frozen, the merchant's
  * account holds less than the refund, or the payment became credit that is spent. Throws
- * VALIDATION_ERROR when `amount` exceeds the refundable
- * rest.
+ * VALIDATION_ERROR when `amount` exceeds the refundable rest.
  */
 export async function askRefund(
   sql: Transaction,
