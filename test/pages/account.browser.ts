@@ -52,7 +52,8 @@ void t.test(
     await insertPayment(served.sql, id, '2026-01-01T00:00:00Z', earlier);
     await page.goto('/account');
     await page.getByRole('button', { name: 'Payments' }).click();
-    await page.getByText('2.98956 USDC', { exact: true }).waitFor();
+    const payments = page.getByRole('region', { name: 'Payments' });
+    await payments.getByText('2.98956 USDC', { exact: true }).waitFor();
     await page.getByText('and 0.01044 USDC of credit').waitFor();
     await page.getByText('1.000001 USDC refunded').waitFor();
     await inspect(t, page, 'account-payments');

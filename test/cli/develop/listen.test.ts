@@ -237,7 +237,7 @@ void t.test(
           appId: merchant.appId,
           test: true,
           // Only events of a subscription have a place in an order.
-          ...(['ping', 'plan_blocked'].includes(type) ? {} : { sequence: 0 }),
+          ...(['credit_changed', 'ping', 'plan_blocked'].includes(type) ? {} : { sequence: 0 }),
         },
       });
       t.equal(headers['webhook-id'], event.id);
