@@ -107,7 +107,6 @@ create table subscriptions (
   starts_at timestamptz,
   -- Payment.
   resumed_at timestamptz,
-  refunded_through timestamptz,
   period_pulled int8 not null default 0 check (period_pulled >= 0),
   next_payment_due timestamptz,
   announced_due timestamptz,
@@ -170,7 +169,6 @@ comment on column subscriptions.replaces is 'the subscription that this one repl
 comment on column subscriptions.replaced_at is 'chain time at which replaced_by takes over; access lasts until then and for the grace';
 comment on column subscriptions.starts_at is 'the first payment is deferred to this chain time, the end of what was paid to the replaced subscription';
 comment on column subscriptions.resumed_at is 'chain time at which a keeper last saw the wallet''s resume, else that of the registration';
-comment on column subscriptions.refunded_through is 'end of a paid period whose payment was refunded in full before the wallet resumed, or became credit: that period gives no access';
 comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain means a further pull';
 comment on column subscriptions.announced_due is 'the next_payment_due of the last renewal_upcoming event, so that each due time is announced once';
 comment on column subscriptions.announced_notices is 'how many of the plan''s notices of announced_due were sent';

@@ -267,9 +267,7 @@ create table payments (
   platform_fee int8 not null check (platform_fee >= 0),
   amount_net int8 not null check (amount_net >= 0),
   fee_owed int8 not null default 0 check (fee_owed >= 0),
-  credit_spent int8 not null default 0 check (credit_spent >= 0),
   amount_refunded int8 not null default 0,
-  amount_credited int8 check (amount_credited >= 0),
   occurred_at timestamptz not null,
   created_at timestamptz not null default now(),
   constraint failure_has_reason check ((status = 'failed') = (failure_reason is not null)),
@@ -279,20 +277,17 @@ create table payments (
   constraint further_is_success check (not further or status = 'succeeded'),
   constraint paid_by_cash_or_credit
     check ((source = 'credit') = (amount_gross = 0) and amount_gross >= 0),
-  constraint credit_pays_something
-    check (source <> 'credit' or (status = 'succeeded' and credit_spent > 0)),
+  constraint credit_pays_an_invoice
+    check (source <> 'credit' or (status = 'succeeded' and invoice_id is not null)),
   constraint payment_adds_up check (amount_gross = platform_fee + amount_net),
-  constraint refunded_within_net check (amount_refunded between 0 and amount_net),
-  constraint credited_part_was_paid check (amount_credited <= amount_gross + credit_spent)
+  constraint refunded_within_net check (amount_refunded between 0 and amount_net)
 );
 comment on table payments is 'the transactions of the API: one succeeded row per paid period, one failed row per failed attempt';
 comment on column payments.invoice_id is 'null: a pull of a keeper beyond the one that paid the period';
 comment on column payments.source is 'keeper or foreign: who pulled; credit: the credit of a change of plan paid the whole amount, and nothing was pulled';
 comment on column payments.further is 'a pull beyond the one that paid the period: it moved USDC but pays for no other period, and has no event';
 comment on column payments.fee_owed is 'the fee that was not collected, because no treasury of the plan could receive it or another puller pulled; part of amount_net';
-comment on column payments.credit_spent is 'credit of a change of plan that paid for the period beside amount_gross';
 comment on column payments.amount_refunded is 'the sum of its finalized refunds';
-comment on column payments.amount_credited is 'the unused part, which a change of plan has made a credit; it is not refunded; null: no change took it';
 comment on column payments.occurred_at is 'block time of a success, chain time of the attempt for a failure';
 create unique index one_payment_per_period on payments (subscription_id, period_start)
   where status = 'succeeded' and not further;
@@ -359,6 +354,63 @@ create index refunds_by_payment on refunds (payment_id, id);
 create index refunds_by_subscription on refunds (subscription_id, id);
 create index refunds_by_app on refunds (app_id, id);
 create index refunds_by_app_time on refunds (app_id, occurred_at) where status = 'succeeded';
+
+-- What takes back a part of a paid invoice. Together they take back at most what was paid.
+create table credit_notes (
+  id uuid primary key default uuid_v7(),
+  invoice_id uuid not null references invoices,
+  payment_id uuid not null references payments,
+  refund_id uuid unique references refunds,
+  subscription_pda text not null,
+  reason text not null check (reason in ('refund', 'change_of_plan', 'resumed')),
+  amount int8 not null check (amount >= 0),
+  takes_time_from timestamptz,
+  created_at timestamptz not null default now(),
+  constraint refund_is_named check ((reason = 'refund') = (refund_id is not null)),
+  constraint others_take_time check ((reason = 'refund') = (takes_time_from is null)),
+  constraint resumed_takes_time_alone check (reason <> 'resumed' or amount = 0)
+);
+comment on table credit_notes is 'what takes back a part of a paid invoice; no row ever changes';
+comment on column credit_notes.payment_id is 'the succeeded payment of the invoice';
+comment on column credit_notes.reason is 'refund: on chain; change_of_plan: the unused part became credit; resumed: the wallet resumed an account whose running period had been refunded in full';
+comment on column credit_notes.amount is 'base units; 0: nothing was left to take back';
+comment on column credit_notes.takes_time_from is 'from here on the covered time of the invoice gives no access; null: it stays';
+create index credit_notes_by_payment on credit_notes (payment_id);
+create index credit_notes_taking_time on credit_notes (subscription_pda)
+  where takes_time_from is not null;
+create unique index one_note_takes_time on credit_notes (invoice_id)
+  where takes_time_from is not null;
+
+create function notes_fit() returns trigger language plpgsql as $$
+declare
+  paid int8 := (select total from invoices where id = new.invoice_id and state = 'paid'
+    for no key update);
+begin
+  if paid is null
+    or paid < (select sum(amount) from credit_notes where invoice_id = new.invoice_id)
+  then
+    raise exception 'credit notes take back at most what was paid of their invoice'
+      using errcode = 'check_violation', constraint = 'notes_fit';
+  end if;
+  return null;
+end
+$$;
+create trigger notes_fit after insert on credit_notes
+  for each row execute function notes_fit();
+
+-- A refund that has landed takes back that part of the payment's invoice, without its excess.
+create function note_refund() returns trigger
+language plpgsql security definer set search_path = public, pg_temp as $$
+begin
+  insert into credit_notes (invoice_id, payment_id, subscription_pda, refund_id, reason, amount)
+  select invoice_id, id, subscription_pda, new.id, 'refund', new.amount - new.excess from payments
+  where id = new.payment_id and invoice_id is not null and new.amount > new.excess
+  on conflict (refund_id) do nothing;
+  return null;
+end
+$$;
+create trigger refund_has_note after insert or update of status on refunds
+  for each row when (new.status = 'succeeded') execute function note_refund();
 
 -- The balance of a customer is the sum of his movements. Only the trigger on them writes it.
 create table credit_balances (

@@ -393,6 +393,39 @@ AS $function$
       where replayed and event_id >= first_id and event_id < end_id)
 $function$;
 
+CREATE OR REPLACE FUNCTION public.note_refund()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+begin
+  insert into credit_notes (invoice_id, payment_id, subscription_pda, refund_id, reason, amount)
+  select invoice_id, id, subscription_pda, new.id, 'refund', new.amount - new.excess from payments
+  where id = new.payment_id and invoice_id is not null and new.amount > new.excess
+  on conflict (refund_id) do nothing;
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION public.notes_fit()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  paid int8 := (select total from invoices where id = new.invoice_id and state = 'paid'
+    for no key update);
+begin
+  if paid is null
+    or paid < (select sum(amount) from credit_notes where invoice_id = new.invoice_id)
+  then
+    raise exception 'credit notes take back at most what was paid of their invoice'
+      using errcode = 'check_violation', constraint = 'notes_fit';
+  end if;
+  return null;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION public.oldest_writer()
  RETURNS timestamp with time zone
  LANGUAGE sql
@@ -698,6 +731,37 @@ create table credit_balances (
   constraint credit_balances_pkey PRIMARY KEY (customer_id)
 );
 comment on table credit_balances is 'what each customer has of credit (base units); no row: none was ever made';
+
+create table credit_notes (
+  id uuid not null default uuid_v7(),
+  invoice_id uuid not null,
+  payment_id uuid not null,
+  refund_id uuid,
+  subscription_pda text not null,
+  reason text not null,
+  amount bigint not null,
+  takes_time_from timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  constraint credit_notes_amount_check CHECK ((amount >= 0)),
+  constraint credit_notes_reason_check CHECK ((reason = ANY (ARRAY['refund'::text, 'change_of_plan'::text, 'resumed'::text]))),
+  constraint others_take_time CHECK (((reason = 'refund'::text) = (takes_time_from IS NULL))),
+  constraint refund_is_named CHECK (((reason = 'refund'::text) = (refund_id IS NOT NULL))),
+  constraint resumed_takes_time_alone CHECK (((reason <> 'resumed'::text) OR (amount = 0))),
+  constraint credit_notes_invoice_id_fkey FOREIGN KEY (invoice_id) REFERENCES invoices(id),
+  constraint credit_notes_payment_id_fkey FOREIGN KEY (payment_id) REFERENCES payments(id),
+  constraint credit_notes_refund_id_fkey FOREIGN KEY (refund_id) REFERENCES refunds(id),
+  constraint credit_notes_pkey PRIMARY KEY (id),
+  constraint credit_notes_refund_id_key UNIQUE (refund_id)
+);
+comment on table credit_notes is 'what takes back a part of a paid invoice; no row ever changes';
+comment on column credit_notes.payment_id is 'the succeeded payment of the invoice';
+comment on column credit_notes.reason is 'refund: on chain; change_of_plan: the unused part became credit; resumed: the wallet resumed an account whose running period had been refunded in full';
+comment on column credit_notes.amount is 'base units; 0: nothing was left to take back';
+comment on column credit_notes.takes_time_from is 'from here on the covered time of the invoice gives no access; null: it stays';
+CREATE INDEX credit_notes_by_payment ON public.credit_notes USING btree (payment_id);
+CREATE INDEX credit_notes_taking_time ON public.credit_notes USING btree (subscription_pda) WHERE (takes_time_from IS NOT NULL);
+CREATE UNIQUE INDEX one_note_takes_time ON public.credit_notes USING btree (invoice_id) WHERE (takes_time_from IS NOT NULL);
+CREATE TRIGGER notes_fit AFTER INSERT ON public.credit_notes FOR EACH ROW EXECUTE FUNCTION notes_fit();
 
 create table credits (
   id uuid not null default uuid_v7(),
@@ -1328,21 +1392,16 @@ create table payments (
   platform_fee bigint not null,
   amount_net bigint not null,
   fee_owed bigint not null default 0,
-  credit_spent bigint not null default 0,
   amount_refunded bigint not null default 0,
-  amount_credited bigint,
   occurred_at timestamp with time zone not null,
   created_at timestamp with time zone not null default now(),
-  constraint credit_pays_something CHECK (((source <> 'credit'::text) OR ((status = 'succeeded'::text) AND (credit_spent > 0)))),
-  constraint credited_part_was_paid CHECK ((amount_credited <= (amount_gross + credit_spent))),
+  constraint credit_pays_an_invoice CHECK (((source <> 'credit'::text) OR ((status = 'succeeded'::text) AND (invoice_id IS NOT NULL)))),
   constraint failure_has_reason CHECK (((status = 'failed'::text) = (failure_reason IS NOT NULL))),
   constraint further_is_success CHECK (((NOT further) OR (status = 'succeeded'::text))),
   constraint paid_by_cash_or_credit CHECK ((((source = 'credit'::text) = (amount_gross = 0)) AND (amount_gross >= 0))),
   constraint payment_adds_up CHECK ((amount_gross = (platform_fee + amount_net))),
-  constraint payments_amount_credited_check CHECK ((amount_credited >= 0)),
   constraint payments_amount_net_check CHECK ((amount_net >= 0)),
   constraint payments_attempt_check CHECK ((attempt > 0)),
-  constraint payments_credit_spent_check CHECK ((credit_spent >= 0)),
   constraint payments_fee_owed_check CHECK ((fee_owed >= 0)),
   constraint payments_platform_fee_check CHECK ((platform_fee >= 0)),
   constraint payments_source_check CHECK ((source = ANY (ARRAY['keeper'::text, 'foreign'::text, 'credit'::text]))),
@@ -1361,9 +1420,7 @@ comment on column payments.invoice_id is 'null: a pull of a keeper beyond the on
 comment on column payments.source is 'keeper or foreign: who pulled; credit: the credit of a change of plan paid the whole amount, and nothing was pulled';
 comment on column payments.further is 'a pull beyond the one that paid the period: it moved USDC but pays for no other period, and has no event';
 comment on column payments.fee_owed is 'the fee that was not collected, because no treasury of the plan could receive it or another puller pulled; part of amount_net';
-comment on column payments.credit_spent is 'credit of a change of plan that paid for the period beside amount_gross';
 comment on column payments.amount_refunded is 'the sum of its finalized refunds';
-comment on column payments.amount_credited is 'the unused part, which a change of plan has made a credit; it is not refunded; null: no change took it';
 comment on column payments.occurred_at is 'block time of a success, chain time of the attempt for a failure';
 CREATE INDEX payments_by_app_time ON public.payments USING btree (app_id, occurred_at, id);
 CREATE INDEX payments_by_subscription ON public.payments USING btree (subscription_id, occurred_at, id);
@@ -1545,6 +1602,7 @@ CREATE INDEX refunds_to_look_for ON public.refunds USING btree (look_at, id) WHE
 CREATE UNIQUE INDEX refunds_by_reference ON public.refunds USING btree (reference) WHERE (repeats IS NULL);
 CREATE UNIQUE INDEX refunds_by_repeated ON public.refunds USING btree (repeats, tx_signature) WHERE (repeats IS NOT NULL);
 CREATE TRIGGER refund_gives_credit AFTER UPDATE OF status ON public.refunds FOR EACH ROW WHEN ((new.status <> old.status)) EXECUTE FUNCTION refund_takes_credit();
+CREATE TRIGGER refund_has_note AFTER INSERT OR UPDATE OF status ON public.refunds FOR EACH ROW WHEN ((new.status = 'succeeded'::text)) EXECUTE FUNCTION note_refund();
 CREATE TRIGGER refund_takes_credit AFTER INSERT ON public.refunds FOR EACH ROW EXECUTE FUNCTION refund_takes_credit();
 
 create table replays (
@@ -1740,7 +1798,6 @@ create table subscriptions (
   replaced_at timestamp with time zone,
   starts_at timestamp with time zone,
   resumed_at timestamp with time zone,
-  refunded_through timestamp with time zone,
   period_pulled bigint not null default 0,
   next_payment_due timestamp with time zone,
   announced_due timestamp with time zone,
@@ -1815,7 +1872,6 @@ comment on column subscriptions.replaces is 'the subscription that this one repl
 comment on column subscriptions.replaced_at is 'chain time at which replaced_by takes over; access lasts until then and for the grace';
 comment on column subscriptions.starts_at is 'the first payment is deferred to this chain time, the end of what was paid to the replaced subscription';
 comment on column subscriptions.resumed_at is 'chain time at which a keeper last saw the wallet''s resume, else that of the registration';
-comment on column subscriptions.refunded_through is 'end of a paid period whose payment was refunded in full before the wallet resumed, or became credit: that period gives no access';
 comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain means a further pull';
 comment on column subscriptions.announced_due is 'the next_payment_due of the last renewal_upcoming event, so that each due time is announced once';
 comment on column subscriptions.announced_notices is 'how many of the plan''s notices of announced_due were sent';

@@ -76,8 +76,8 @@ void t.test(
     // Time that the credit paid for becomes credit again in a change of plan.
     const back = await change(last, large);
     const [{ worth }] = await stage.sql<[{ worth: bigint }]>`
-    select sum(amount_credited)::int8 as worth from payments p
-    join subscriptions s on s.id = p.subscription_id where s.subscription_pda = ${last.pda}`;
+    select sum(amount)::int8 as worth from credit_notes
+    where reason = 'change_of_plan' and subscription_pda = ${last.pda}`;
     const [paid] = await stage.payments(back);
     t.equal(LARGE - paid!.amountGross, credit - SMALL + worth, 'credit left and unused part');
     t.same(await listCreditFaults(stage.sql), []);

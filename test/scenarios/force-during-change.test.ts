@@ -236,7 +236,7 @@ for (const refund of [0n, 2_000_000n])
       const at = BigInt(chainPeriodStart.getTime() / 1000);
       const expected = unused(SMALL - refund, from, at);
       const [{ spent }] = await stage.sql<[{ spent: bigint }]>`
-      select coalesce(sum(credit_spent), 0)::int8 as spent from payments`;
+      select coalesce(sum(credit_applied), 0)::int8 as spent from invoices where state = 'paid'`;
       t.equal(credit + spent, expected, 'what was unused when it landed');
       t.equal(amountCredited, expected);
       t.match(await read(buyer.first), {
@@ -323,9 +323,9 @@ void t.test(
     });
     const { id } = (await endOf(stage, shown))!;
     const [books] = await sql`
-    select credit_spent, amount_gross from payments where subscription_id = ${id}`;
+    select credit_applied, amount_due from invoices where subscription_id = ${id}`;
     const today = BigInt(shown.today);
-    t.match(books, { amountGross: today, creditSpent: 60_000_000n - today }, 'as it was shown');
+    t.match(books, { amountDue: today, creditApplied: 60_000_000n - today }, 'as it was shown');
     t.match(await sql`select replaced_by from subscriptions where id = ${second.id}`, [
       { replacedBy: id },
     ]);

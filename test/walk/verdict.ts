@@ -2,6 +2,7 @@
 // break. Each check returns what is wrong, in words.
 import bs58 from 'bs58';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
+import { creditedPart, isTimeTaken, refundedThrough } from '../../src/db/invoices/notes.ts';
 import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import { planPullsIn } from '../../src/domain/collecting/differences.ts';
 import type { Stage } from '../fixtures/billing.ts';
@@ -39,12 +40,13 @@ async function creditedTime({ sql }: Stage): Promise<string[]> {
     select s.id, p.id as payment
     from subscriptions s join subscription_work w on w.subscription_id = s.id
       join payments p using (subscription_pda)
-    where p.amount_credited is not null and p.period_end = w.paid_through
+    where ${isTimeTaken(sql)} and p.period_end = w.paid_through
       and s.replaces is null and s.replaced_by is null
-      and s.refunded_through is distinct from w.paid_through and not exists (
+      and ${refundedThrough(sql)} is distinct from w.paid_through and not exists (
         select from payments other where other.subscription_pda = s.subscription_pda
           and other.period_end = w.paid_through and other.status = 'succeeded'
-          and not other.further and other.amount_credited is null)`;
+          and not other.further and not exists (select from credit_notes n
+            where n.payment_id = other.id and n.takes_time_from is not null))`;
   return rows.map(({ id, payment }) => `${id} has the time of ${payment}`);
 }
 
@@ -109,7 +111,7 @@ async function chargedTwice({ sql }: Stage): Promise<string[]> {
   const rows = await sql<{ id: string; other: string; pda: string; from: Date; to: Date }[]>`
     with parts as (
       select p.id, p.subscription_pda as pda, coalesce(i.covers_from, p.period_start) as starts_at,
-        case when p.amount_credited is null then p.period_end else least(p.period_end, (
+        case when not ${isTimeTaken(sql)} then p.period_end else least(p.period_end, (
           select min(r.replaced_at) from subscriptions r
           where r.subscription_pda = p.subscription_pda and r.replaced_at >= p.occurred_at
         )) end as ends_at, s.chain_init_id as init,
@@ -131,8 +133,9 @@ async function chargedTwice({ sql }: Stage): Promise<string[]> {
 /** Payments of which more was refunded and credited than was paid. */
 async function givenBackTwice({ sql }: Stage): Promise<string[]> {
   const rows = await sql<{ id: string; refunded: bigint; credited: bigint }[]>`
-    select id, amount_refunded as refunded, amount_credited as credited from payments
-    where amount_refunded + amount_credited > amount_gross + credit_spent`;
+    select p.id, p.amount_refunded as refunded, ${creditedPart(sql)} as credited
+    from payments p join invoices i on i.id = p.invoice_id
+    where p.amount_refunded + ${creditedPart(sql)} > i.total`;
   return rows.map(
     ({ id, refunded, credited }) => `payment ${id}: ${refunded} refunded, ${credited} credited`,
   );

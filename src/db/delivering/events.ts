@@ -1,4 +1,5 @@
 // The outbox: stores events, and queues their deliveries if the app has an endpoint.
+import { refundedThrough } from '../invoices/notes.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { timeOfId } from '../postgres/ids.ts';
 import { among, type Page, pageOf, type Span } from '../postgres/lists.ts';
@@ -126,7 +127,7 @@ export interface EventRow {
 export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promise<EventContext[]> {
   return sql<EventContext[]>`
     with wanted as (
-      select s.id, w.paid_through
+      select s.id, w.paid_through, ${refundedThrough(sql)} as refunded_through
       from jsonb_array_elements_text(${JSON.stringify(subscriptionIds)}::text::jsonb) as given (id)
         join subscriptions s on s.id = given.id::uuid
         join subscription_work w on w.subscription_id = s.id
@@ -140,7 +141,7 @@ export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promis
         s.subscriber_wallet, m.wallet as merchant_wallet,
       s.external_id, s.metadata::text as metadata, s.own_ids_from, s.next_payment_due, s.cancel_requested_at,
         s.trial_ends_at,
-      s.paused_at, s.refunded_through, s.replaced_at, s.period_hours, p.grace_hours`;
+      s.paused_at, wanted.refunded_through, s.replaced_at, s.period_hours, p.grace_hours`;
 }
 
 /**

@@ -2,6 +2,7 @@
 // succeeded row. Each failed attempt has one failed row.
 import { creditUnmatched } from '../invoices/credits.ts';
 import type { Invoice } from '../invoices/invoices.ts';
+import { creditedPart, isTimeTaken } from '../invoices/notes.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { among, type Fragment, type Page, type Span } from '../postgres/lists.ts';
 import { recordset } from '../postgres/recordset.ts';
@@ -37,11 +38,6 @@ export interface PaymentRow {
    * made the payment. It is part of amountNet.
    */
   feeOwed: bigint;
-  /**
-   * Credit that was spent on the period in addition to amountGross. A change of plan made this
-   * credit.
-   */
-  creditSpent: bigint;
   txSignature: string | null;
   failureReason: string | null;
   attempt: number;
@@ -72,14 +68,14 @@ export async function insertPayments(
     },
     ...{ subscriberWallet: 'text', status: 'text', source: 'text', further: 'bool' },
     ...{ periodStart: 'timestamptz', periodEnd: 'timestamptz', amountGross: 'int8' },
-    ...{ platformFee: 'int8', amountNet: 'int8', feeOwed: 'int8', creditSpent: 'int8' },
+    ...{ platformFee: 'int8', amountNet: 'int8', feeOwed: 'int8' },
     ...{ txSignature: 'text', failureReason: 'text', attempt: 'int' },
     occurredAt: 'timestamptz',
   });
   await sql`
     insert into payments (invoice_id, app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet,
       status, source, further, period_start, period_end,
-      amount_gross, platform_fee, amount_net, fee_owed, credit_spent, tx_signature,
+      amount_gross, platform_fee, amount_net, fee_owed, tx_signature,
         failure_reason, attempt, occurred_at)
     select * from (${rows}) as given`;
   const unmatched = payments.filter(isUnmatched).flatMap(({ txSignature }) => txSignature ?? []);
@@ -133,7 +129,7 @@ export function readPulled(
   return sql<PulledRow[]>`
     select s.subscription_pda, p.source, p.period_start, p.period_end, p.amount_gross,
       p.platform_fee, p.amount_net, ${isRefundedInFull(sql, 'p')} as is_refunded, p.tx_signature,
-      p.occurred_at, p.amount_credited
+      p.occurred_at, ${creditedPart(sql)} as amount_credited
     from (${rows}) as v
       join subscriptions s on s.subscription_pda = v.subscription_pda
       join payments p on p.subscription_id = s.id and p.period_start = v.period_start
@@ -158,7 +154,7 @@ export function readPaidByCredit(
       join subscriptions s on s.subscription_pda = v.subscription_pda
       join payments p on p.subscription_id = s.id and p.period_start = v.period_start
     where p.status = 'succeeded' and p.source = 'credit'
-      and (p.amount_credited is null or s.id = v.subscription_id)`;
+      and (not ${isTimeTaken(sql)} or s.id = v.subscription_id)`;
 }
 
 /** A payment for the lists of merchants and subscribers. */
@@ -330,14 +326,15 @@ export async function findTransaction(
 /** The columns of payments that transactionColumns reads. */
 const readColumns = (sql: Queryable) => sql`
   id, invoice_id, app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, amount_gross,
-  platform_fee, amount_net, amount_refunded, credit_spent, amount_credited, further, tx_signature,
+  platform_fee, amount_net, amount_refunded, further, tx_signature,
   failure_reason, attempt, period_start, period_end, occurred_at, created_at`;
 
 const transactionColumns = (sql: Queryable) => sql`
   p.id, p.invoice_id, i.reason, p.app_id, p.plan_id, plans.name as plan_name, p.subscription_id, p.subscription_pda,
     p.subscriber_wallet, p.status,
-  p.amount_gross, p.platform_fee, p.amount_net, p.amount_refunded, p.credit_spent,
-    coalesce(p.amount_credited, 0) as amount_credited, p.further, p.tx_signature,
+  p.amount_gross, p.platform_fee, p.amount_net, p.amount_refunded,
+    case when p.status = 'succeeded' then coalesce(i.credit_applied, 0) else 0 end as credit_spent,
+    coalesce(${creditedPart(sql)}, 0) as amount_credited, p.further, p.tx_signature,
     p.failure_reason, p.attempt, p.period_start, p.period_end,
   p.occurred_at, p.created_at, s.external_id, s.metadata::text as metadata,
   s.own_ids_from`;

@@ -69,7 +69,7 @@ export async function findReceipt(
     select p.id, p.subscription_id, m.name as merchant_name, m.legal_name, m.legal_address,
       m.tax_id, m.wallet as merchant_wallet, m.keep_buyer_details, a.name as app_name,
       a.support_email, plans.name as plan_name, p.subscriber_wallet, p.amount_gross,
-      p.credit_spent, p.amount_refunded, p.tx_signature,
+      coalesce(i.credit_applied, 0) as credit_spent, p.amount_refunded, p.tx_signature,
       coalesce(i.covers_from, p.period_start) as covers_from, p.period_end, p.occurred_at,
       (select jsonb_build_object('name', d.name, 'address', d.address, 'taxId', d.tax_id,
           'note', d.note)

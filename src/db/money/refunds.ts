@@ -1,6 +1,7 @@
 // Refunds. The API creates a refund. A keeper records the refund when its transfer is finalized. If
 // the wallet signed the transfer twice and the second one lands too, the keeper adds a refund for
 // it (`repeats`).
+import { creditedPart, lockPaid } from '../invoices/notes.ts';
 import { secondsSince } from '../postgres/clock.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import { among, type Key, type Page, pageOf, type Span } from '../postgres/lists.ts';
@@ -40,19 +41,18 @@ const columns = (sql: Queryable) => sql`
 
 /** SQL for the part of the payment `p` that is neither refunded nor credited, in base units. */
 const restOf = (sql: Queryable) =>
-  sql`p.amount_net - p.amount_refunded - coalesce(p.amount_credited, 0)`;
+  sql`(p.amount_net - p.amount_refunded - coalesce(${creditedPart(sql)}, 0))`;
 
 /**
  * Returns the amount of a payment that can still be refunded, in base units. Excludes the amount
  * that a change of plan turned into credit. `isChanging` is true if a sponsored change of plan is
- * under way, which may reduce this amount. Takes an advisory lock on the payment until the
- * transaction ends.
+ * under way, which may reduce this amount. Locks the payment (lockPaid).
  */
 export async function readRefundable(
   sql: Transaction,
   paymentId: string,
 ): Promise<{ left: bigint; isChanging: boolean }> {
-  await sql`select pg_advisory_xact_lock(hashtextextended(${paymentId}, 0))`;
+  await lockPaid(sql, paymentId);
   const [row] = await sql<{ left: bigint; isChanging: boolean }[]>`
     select ${hasSponsoredChange(sql, sql`p.subscriber_wallet`)} as is_changing,
       greatest(0, ${restOf(sql)} - coalesce((
@@ -267,11 +267,12 @@ interface FinalTransfer {
   occurredAt: Date;
 }
 
-/** Locks the subscription of a refund until the transaction ends. */
+/** Locks the subscription and the payment of a refund until the transaction ends. */
 export async function lockRefunded(sql: Transaction, id: string): Promise<void> {
-  await sql`
-    select from subscriptions where id = (select subscription_id from refunds where id = ${id})
-    for no key update`;
+  const [refund] = await sql<{ paymentId: string }[]>`
+    select r.payment_id from refunds r join subscriptions s on s.id = r.subscription_id
+    where r.id = ${id} for no key update of s`;
+  if (refund !== undefined) await lockPaid(sql, refund.paymentId);
 }
 
 /**

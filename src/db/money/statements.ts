@@ -94,19 +94,19 @@ export async function listStatementLines(
     with paid as (
       select id, 'payment' as kind, occurred_at, plan_id, subscription_id, subscriber_wallet,
         amount_gross as gross, platform_fee as fee, amount_net as net, 0::int8 as refunded,
-        credit_spent, 0::int8 as lamports, tx_signature
+        invoice_id, 0::int8 as lamports, tx_signature
       from payments where app_id = ${appId} and status = 'succeeded' and occurred_at < ${to}
         and (occurred_at, id) > (${since}, ${id}::uuid) order by occurred_at, id limit ${limit}
     ), returned as (
       select r.id, 'refund', r.occurred_at, p.plan_id, r.subscription_id, p.subscriber_wallet,
-        0::int8, 0::int8, 0::int8, r.amount, 0::int8, 0::int8, r.tx_signature
+        0::int8, 0::int8, 0::int8, r.amount, null::uuid, 0::int8, r.tx_signature
       from refunds r join payments p on p.id = r.payment_id
       where r.app_id = ${appId} and r.status = 'succeeded' and r.occurred_at < ${to}
         and (r.occurred_at, r.id) > (${since}, ${id}::uuid)
       order by r.occurred_at, r.id limit ${limit}
     ), sponsored as (
       select o.offer_id, 'sponsored', o.ended_at, o.plan_id, o.subscription_id, o.wallet, 0::int8,
-        0::int8, 0::int8, 0::int8, 0::int8, o.lamports, encode(t.signature, 'hex')
+        0::int8, 0::int8, 0::int8, null::uuid, o.lamports, encode(t.signature, 'hex')
       from (select s.offer_id, s.ended_at, s.plan_id, s.subscription_id, s.wallet, s.transaction_id,
             ${sponsoredLamports(sql)} as lamports from ${sponsoredOf(sql, appId, range)}
           and (s.ended_at, s.offer_id) > (${since}, ${id}::uuid)
@@ -118,8 +118,9 @@ export async function listStatementLines(
     )
     select l.id, l.kind, l.occurred_at, l.occurred_at::text as at, plans.name as plan_name,
       l.subscription_id, s.external_id, l.subscriber_wallet as wallet, l.gross, l.fee, l.net,
-      l.refunded, l.credit_spent, l.lamports, l.tx_signature
+      l.refunded, coalesce(i.credit_applied, 0) as credit_spent, l.lamports, l.tx_signature
     from lines l left join plans on plans.id = l.plan_id
+      left join invoices i on i.id = l.invoice_id
       left join subscriptions s on s.id = l.subscription_id
     order by l.occurred_at, l.id`;
   return rows.map((row) =>

@@ -171,10 +171,10 @@ export function listCreditFaults(sql: Queryable): Promise<CreditFault[]> {
       select invoice_id, min(customer_id::text)::uuid as customer_id, -sum(amount) as sum
       from credits where invoice_id is not null group by invoice_id
     ), parts as (
-      select p.id, s.customer_id, p.amount_credited as amount
-      from subscriptions s join payments p on p.subscription_id = s.id
-      where p.amount_credited > 0 and exists (select from subscriptions n
-        where n.subscriber_wallet = s.subscriber_wallet and n.replaces is not null)
+      select p.id, s.customer_id, n.amount
+      from credit_notes n join payments p on p.id = n.payment_id
+        join subscriptions s on s.id = p.subscription_id
+      where n.reason = 'change_of_plan' and n.amount > 0
     )
     select customer_id, format('the balance is %s, the movements make %s', b.balance, m.sum)
       as detail

@@ -62,10 +62,7 @@ export const installationTerms = [
   'history_accepted_until',
 ];
 
-/**
- * Every column of payments except amount_refunded and amount_credited, which change after the
- * insert.
- */
+/** Every column of payments except amount_refunded, which changes after the insert. */
 export const notRefunded = [
   'id',
   'invoice_id',
@@ -88,7 +85,6 @@ export const notRefunded = [
   'attempt',
   'occurred_at',
   'created_at',
-  'credit_spent',
 ];
 
 export const refundTerms = [

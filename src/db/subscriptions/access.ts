@@ -1,5 +1,6 @@
 // Reads subscriptions for the access endpoint. Requests that arrive in the same event-loop turn
 // share one statement for external ids and one statement for wallets.
+import { refundedThrough } from '../invoices/notes.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { recordset } from '../postgres/recordset.ts';
 
@@ -98,7 +99,7 @@ interface AccessRow extends Omit<AccessSubscription, 'id'> {
 
 const terms = (sql: Queryable) => sql`
   id, plan_id, status, next_payment_due, cancel_requested_at, trial_ends_at, paused_at,
-    refunded_through, replaced_at, starts_at, period_hours, subscriber_wallet`;
+    subscription_pda, replaced_by, replaced_at, starts_at, period_hours, subscriber_wallet`;
 
 const ofPlan = (sql: Queryable) => sql`(asked.plan_id is null or plan_id = asked.plan_id)`;
 
@@ -145,7 +146,7 @@ async function ask(
   return sql<AccessRow[]>`
     select asked.index, a.merchant_id as owner, now() as now, s.id, s.status, w.paid_through,
       s.next_payment_due, s.cancel_requested_at,
-      s.trial_ends_at, s.paused_at, s.refunded_through, s.replaced_at, s.starts_at, s.period_hours,
+      s.trial_ends_at, s.paused_at, ${refundedThrough(sql)} as refunded_through, s.replaced_at, s.starts_at, s.period_hours,
       p.grace_hours, p.ends_at as plan_ends_at, exists (select from suspensions
         where role = 'subscriber' and wallet = s.subscriber_wallet) as is_suspended
     from (${recordset(sql, asked, {

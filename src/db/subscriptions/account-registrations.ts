@@ -2,6 +2,7 @@
 // continue to exist and get a new registration, which takes over the paid time of the ended one.
 import { readCreditOf } from '../invoices/credits.ts';
 import { voidOpenInvoice } from '../invoices/invoices.ts';
+import { creditedPart, isTimeTaken } from '../invoices/notes.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
 import { takenFromKeepers } from './leases.ts';
@@ -141,7 +142,7 @@ export async function readRemainder(
       case when s.replaced_by is null and (s.starts_at > ${now} or (w.paid_through is null
         and exists (
           select from subscriptions r join payments p on p.subscription_id = r.id
-          where r.subscription_pda = s.subscription_pda and p.amount_credited is not null
+          where r.subscription_pda = s.subscription_pda and ${creditedPart(sql)} is not null
             and p.period_end > ${now}
         ))) then s.replaces end as replaces
     from subscriptions s join subscription_work w on w.subscription_id = s.id left join lateral (
@@ -154,7 +155,7 @@ export async function readRemainder(
       select w.paid_through, s.period_pulled
       from subscriptions r join payments p on p.subscription_id = r.id
       where r.subscription_pda = s.subscription_pda and p.status = 'succeeded'
-        and p.source = 'credit' and p.amount_credited is null
+        and p.source = 'credit' and not ${isTimeTaken(sql)}
         and p.id <> all(${[...except]}::uuid[])
         and p.period_end = w.paid_through and w.paid_through > ${now}
       limit 1

@@ -2,6 +2,7 @@
 // credit. change-offers.ts has the offers of transactions that make the change.
 import { creditOf } from '../invoices/credits.ts';
 import { voidOpenInvoice } from '../invoices/invoices.ts';
+import { creditedPart, isTimeTaken, lockPaid } from '../invoices/notes.ts';
 import { reservedCredit } from '../invoices/standing.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
@@ -22,7 +23,6 @@ export interface ReplacedRow {
   startsAt: Date | null;
   /** The credit of its customer, with what its open invoice has spent, in base units. */
   credit: bigint;
-  refundedThrough: Date | null;
   /** Chain time of the end; null while the subscription is live. */
   endedAt: Date | null;
   /** The database's time of the end, or of the replacement (stoppedAt); null before. */
@@ -47,7 +47,7 @@ export async function readReplaced(
   if (forUpdate) await lockSubscription(sql, id);
   const [row] = await sql<ReplacedRow[]>`
     select s.id, s.subscription_pda, s.status, w.paid_through, s.trial_ends_at, s.starts_at,
-      ${creditOf(sql)} + ${reservedCredit(sql)} as credit, s.refunded_through, s.ended_at, ${stoppedAt(sql)} as stopped_at, s.replaces,
+      ${creditOf(sql)} + ${reservedCredit(sql)} as credit, s.ended_at, ${stoppedAt(sql)} as stopped_at, s.replaces,
       s.replaced_by, s.external_id,
       s.metadata::text as metadata, s.own_ids_from, (
         select n.id from subscriptions n where n.subscription_pda = s.subscription_pda
@@ -125,6 +125,7 @@ export interface PaidRow {
   isRefundPending: boolean;
   coversFrom: Date;
   periodEnd: Date;
+  planTotal: bigint;
   /** The amount of the plan that the payment paid for, in base units. */
   planAmount: bigint;
 }
@@ -137,46 +138,33 @@ export interface PaidOf {
 
 /**
  * SQL for the payments of an account for time after `at`, recorded by the registration `id` and by
- * earlier registrations of the account. Leaves out payments that became credit in an earlier change
- * of plan. paid_through is not used, because it may be incomplete: perhaps no keeper has read the
- * account since it was registered, or a keeper has collected again since `at`.
+ * earlier registrations of the account. Leaves out payments whose time was taken back. paid_through
+ * is not used, because it may be incomplete: perhaps no keeper has read the account since it was
+ * registered, or a keeper has collected again since `at`.
  */
 const paidParts = (sql: Queryable, { id, at }: PaidOf) => sql`
-  select p.id, p.amount_gross, p.amount_net, p.credit_spent, p.period_end, n.amount as plan_amount,
-    coalesce(i.covers_from, p.period_start) as covers_from, p.amount_refunded as refunded,
+  select p.id, p.amount_gross, p.amount_net, i.credit_applied as credit_spent, p.period_end,
+    i.plan_amount + i.discount_amount + i.tax_amount as plan_total,
+    n.amount as plan_amount, coalesce(i.covers_from, p.period_start) as covers_from,
+    p.amount_refunded as refunded,
     exists (
       select from refunds where payment_id = p.id and status = 'pending'
     ) as is_refund_pending
   from subscriptions s
     join subscriptions n on n.subscription_pda = s.subscription_pda and n.id <= s.id
       and ${isSameAccount(sql)}
-    join payments p on p.subscription_id = n.id left join invoices i on i.id = p.invoice_id
+    join payments p on p.subscription_id = n.id join invoices i on i.id = p.invoice_id
   where s.id = ${id} and p.status = 'succeeded' and not p.further
-    and p.amount_credited is null and p.period_end > ${at}`;
+    and not ${isTimeTaken(sql)} and p.period_end > ${at}`;
 
 export function readPaidParts(sql: Queryable, of: PaidOf): Promise<PaidRow[]> {
   return sql<PaidRow[]>`${paidParts(sql, of)} order by p.id`;
 }
 
-/**
- * Locks the payments, then reads them. readRefundable() takes the same advisory lock per payment,
- * so no refund of these payments is created until the transaction ends.
- */
+/** Like readPaidParts(), but locks the payments first (lockPaid). */
 export async function lockPaidParts(sql: Transaction, of: PaidOf): Promise<PaidRow[]> {
-  for (const { id } of await readPaidParts(sql, of))
-    await sql`select pg_advisory_xact_lock(hashtextextended(${id}, 0))`;
-  return sql<PaidRow[]>`${paidParts(sql, of)} order by p.id for no key update of p`;
-}
-
-/** Records how much of each payment has become a credit. */
-export async function markCredited(
-  sql: Transaction,
-  parts: readonly { id: string; amount: bigint }[],
-): Promise<void> {
-  for (const { id, amount } of parts)
-    await sql`
-      update payments set amount_credited = ${amount}
-      where id = ${id} and amount_credited is null`;
+  for (const { id } of await readPaidParts(sql, of)) await lockPaid(sql, id);
+  return readPaidParts(sql, of);
 }
 
 /**
@@ -231,37 +219,6 @@ export async function endReplacedAt(sql: Transaction, id: string, at: Date): Pro
 }
 
 /**
- * Ends the paid time that is based on these payments at the chain time `at`, because their unused
- * parts became credit. Applies to every registration of the accounts, live or ended. A replaced
- * registration is replaced at `at`. For any other registration the period gives no access, and
- * nothing more is due in it. Also writes live registrations whose payment no keeper has read, so
- * that a keeper with an older read reads again.
- */
-export async function endCreditedTime(
-  sql: Transaction,
-  paymentIds: readonly string[],
-  at: Date,
-): Promise<void> {
-  if (paymentIds.length === 0) return;
-  await sql`
-    with resting as (
-      select s.id, w.paid_through
-      from subscriptions s join subscription_work w on w.subscription_id = s.id
-      where (s.replaced_by is null or s.replaced_at > ${at}) and exists (
-        select from payments p where p.id = any(${[...paymentIds]}::uuid[])
-          and p.subscription_pda = s.subscription_pda and (p.period_end = w.paid_through
-            or (w.paid_through is null and s.status in ('active', 'past_due')))
-      ) order by s.id for no key update of s, w
-    )
-    update subscriptions s set
-      replaced_at = case when s.replaced_by is not null then ${at}::timestamptz end,
-      refunded_through = case when s.replaced_by is null
-        then coalesce(resting.paid_through, s.refunded_through) else s.refunded_through end,
-      updated_at = now()
-    from resting where s.id = resting.id`;
-}
-
-/**
  * Lists the pulled payments of the on-chain period that starts at `periodStart`. Includes the
  * payments of all rows of `subscriptions` with this address. Leaves out extra pulls, and payments
  * that credit covered in full.
@@ -271,7 +228,7 @@ export function readRunning(
   { subscriptionPda, periodStart }: { subscriptionPda: string; periodStart: Date },
 ): Promise<{ id: string; isRefunded: boolean; isCredited: boolean }[]> {
   return sql<{ id: string; isRefunded: boolean; isCredited: boolean }[]>`
-    select p.id, p.amount_credited is not null as is_credited,
+    select p.id, ${creditedPart(sql)} is not null as is_credited,
       ${isRefundedInFull(sql, 'p')} as is_refunded
     from subscriptions r join payments p on p.subscription_id = r.id
     where r.subscription_pda = ${subscriptionPda} and p.period_start = ${periodStart}

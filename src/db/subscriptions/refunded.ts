@@ -1,7 +1,7 @@
 // Paid periods whose payment was refunded in full. An earlier registration of the same account may
 // have paid the period, so all payments of the account are considered. After a resume such a period
-// gives no access (refunded_through). The block time of the refund decides, even if a keeper
-// records the refund later.
+// gives no access: a credit note takes its time back. The block time of the refund decides, even if
+// a keeper records the refund later.
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import { isSameAccount } from './account-registrations.ts';
 
@@ -11,39 +11,45 @@ import { isSameAccount } from './account-registrations.ts';
  */
 export const isRefundedInFull = (sql: Queryable, payment: 'p' | 'paid') => {
   const of = sql(payment);
-  return sql`(${of}.amount_net > 0 and ${of}.credit_spent = 0
-    and ${of}.amount_refunded >= ${of}.amount_net)`;
+  return sql`(${of}.amount_net > 0 and ${of}.amount_refunded >= ${of}.amount_net
+    and not exists (select from invoices where id = ${of}.invoice_id and credit_applied > 0))`;
 };
+
+/** SQL that reads the payment of the last paid period of `subscriptions s`, refunded in full. */
+const lastRefunded = (sql: Queryable) => sql`
+  select paid.id, paid.invoice_id, paid.subscription_pda
+  from subscriptions n join payments paid on paid.subscription_id = n.id
+  where n.subscription_pda = s.subscription_pda and ${isSameAccount(sql)}
+    and paid.status = 'succeeded' and paid.period_end = w.paid_through and not paid.further
+    and ${isRefundedInFull(sql, 'paid')}`;
 
 /**
  * SQL condition: the payment of the last paid period of `subscriptions s`, with its
  * `subscription_work w`, was refunded in full.
  */
-export const isRefunded = (sql: Queryable) => sql`exists (
-  select from subscriptions n join payments paid on paid.subscription_id = n.id
-  where n.subscription_pda = s.subscription_pda and ${isSameAccount(sql)}
-    and paid.status = 'succeeded' and paid.period_end = w.paid_through and not paid.further
-    and ${isRefundedInFull(sql, 'paid')})`;
+export const isRefunded = (sql: Queryable) => sql`exists (${lastRefunded(sql)})`;
+
+/** SQL that takes back the time of the payments that the table `refunded` has. */
+const takeTime = (sql: Queryable) => sql`
+  insert into credit_notes (invoice_id, payment_id, subscription_pda, reason, amount,
+    takes_time_from)
+  select i.id, r.id, r.subscription_pda, 'resumed', 0, i.covers_from
+  from refunded r join invoices i on i.id = r.invoice_id where i.covers_from is not null
+  on conflict (invoice_id) where takes_time_from is not null do nothing`;
 
 /**
  * Ends the access of the last paid period of this registration if its payment was refunded in full.
  * Applies to every registration of the account whose period that payment paid, live or ended.
- * Called when the wallet has resumed the account. Locks newer registrations first, as a keeper
- * does.
+ * Called when the wallet has resumed the account.
  */
 export async function endRefundedAccess(sql: Queryable, id: string): Promise<void> {
   await sql`
-    with resting as (
-      select o.id, w.paid_through
+    with refunded as (
+      select paid.id, paid.invoice_id, paid.subscription_pda
       from subscriptions s join subscription_work w on w.subscription_id = s.id
-        join subscriptions o on o.subscription_pda = s.subscription_pda
-        join subscription_work other
-          on other.subscription_id = o.id and other.paid_through = w.paid_through
-      where s.id = ${id} and ${isRefunded(sql)}
-      order by o.id desc for no key update of o, other
-    )
-    update subscriptions s set refunded_through = resting.paid_through, updated_at = now()
-    from resting where s.id = resting.id`;
+        cross join lateral (${lastRefunded(sql)}) as paid
+      where s.id = ${id}
+    ) ${takeTime(sql)}`;
 }
 
 /**
@@ -57,21 +63,36 @@ export async function endRefundedPeriod(
   at: Date,
 ): Promise<void> {
   await tx`
-    with resting as (
-      select s.id, w.paid_through, exists (
-        select from subscriptions n where n.subscription_pda = s.subscription_pda
-          and n.status in ('active', 'past_due') and coalesce(n.resumed_at, n.created_at) >= ${at}
-      ) as is_resumed
-      from payments p join subscriptions s on s.subscription_pda = p.subscription_pda
-        join subscription_work w on w.subscription_id = s.id
+    with refunded as (
+      select p.id, p.invoice_id, p.subscription_pda from payments p
       where p.id = ${paymentId} and p.status = 'succeeded' and not p.further
-        and ${isRefundedInFull(tx, 'p')} and (w.paid_through = p.period_end
-          or (w.paid_through is null and s.status in ('active', 'past_due')))
+        and ${isRefundedInFull(tx, 'p')} and exists (select from subscriptions n
+          where n.subscription_pda = p.subscription_pda and n.status in ('active', 'past_due')
+            and coalesce(n.resumed_at, n.created_at) >= ${at})
+    ) ${takeTime(tx)}`;
+  await writePaid(tx, [paymentId]);
+}
+
+/**
+ * Writes every registration whose last paid period one of these payments paid, and live ones whose
+ * payment no keeper has read, so that a keeper with an older read reads again. With `until`, those
+ * that are replaced are replaced at this chain time at the latest. Locks newer registrations first,
+ * as a keeper does.
+ */
+export async function writePaid(
+  tx: Transaction,
+  paymentIds: readonly string[],
+  until: Date | null = null,
+): Promise<void> {
+  await tx`
+    with paid as (
+      select s.id from payments p join subscriptions s on s.subscription_pda = p.subscription_pda
+        join subscription_work w on w.subscription_id = s.id
+      where p.id = any(${[...paymentIds]}::uuid[]) and (w.paid_through = p.period_end
+        or (w.paid_through is null and s.status in ('active', 'past_due')))
       order by s.id desc for no key update of s, w
     )
-    update subscriptions s set
-      refunded_through = case when resting.is_resumed
-        then coalesce(resting.paid_through, s.refunded_through) else s.refunded_through end,
-      updated_at = now()
-    from resting where s.id = resting.id`;
+    update subscriptions s set updated_at = now(), replaced_at = case
+      when s.replaced_by is not null then least(s.replaced_at, ${until}::timestamptz) end
+    from paid where s.id = paid.id`;
 }

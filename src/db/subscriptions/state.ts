@@ -61,7 +61,10 @@ export interface SubscriptionState {
   pulledThrough: Date | null;
 }
 
-/** The types of the columns that the keeper writes. */
+/**
+ * The types of the columns that the keeper writes, and of refundedThrough, which credit notes tell
+ * (db/invoices/notes.ts).
+ */
 export const stateTypes: Readonly<Record<keyof SubscriptionState, string>> = {
   ...{ status: 'text', paidThrough: 'timestamptz', nextPaymentDue: 'timestamptz' },
   ...{ announcedDue: 'timestamptz', announcedNotices: 'int', cancelRequestedAt: 'timestamptz' },

@@ -1,6 +1,7 @@
 // The API's statements on single subscriptions. lists.ts has the lists, and work.ts the keeper's
 // statements.
 import { creditOf } from '../invoices/credits.ts';
+import { refundedThrough } from '../invoices/notes.ts';
 import { type OpenColumns, openColumns, periodsLeft, withOpen } from '../invoices/standing.ts';
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
@@ -165,7 +166,7 @@ const WAIT_FOR_WALLET_SECONDS = 120;
 export const readColumns = (sql: Queryable) => sql`
   id, app_id, plan_id, subscription_pda, subscriber_wallet, status, amount, period_hours,
   trial_ends_at, discount_percent, discount_amount, discount_id, discount_periods, paused_at,
-  billed_from, refunded_through, starts_at, customer_id, replaces, replaced_by, replaced_at,
+  billed_from, starts_at, customer_id, replaces, replaced_by, replaced_at,
   period_anchor, chain_period_start, next_payment_due, cancel_requested_at,
   cancel_requested_by, cancelled_at, delegation_revoked_at, past_due_since, end_reason,
   reinstated_at, external_id, metadata, own_ids_from, duplicate_of, created_at, updated_at`;
@@ -179,7 +180,7 @@ export const columns = (
 ) => sql`s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
   s.period_hours,
   s.trial_ends_at, s.discount_percent, s.discount_amount, ${periodsLeft(sql)} as discount_periods, s.paused_at,
-    s.billed_from, s.refunded_through, s.starts_at, ${creditOf(sql)} as credit, s.replaces,
+    s.billed_from, ${refundedThrough(sql)} as refunded_through, s.starts_at, ${creditOf(sql)} as credit, s.replaces,
     s.replaced_by, s.replaced_at,
   coalesce(s.period_anchor, s.chain_period_start) as period_anchor,
   w.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at,

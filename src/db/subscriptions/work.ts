@@ -2,6 +2,7 @@
 // leases.ts has the leases.
 import { creditOf } from '../invoices/credits.ts';
 import { type Invoice, readUnpaidInvoices } from '../invoices/invoices.ts';
+import { refundedThrough } from '../invoices/notes.ts';
 import { periodsLeft } from '../invoices/standing.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { recordset } from '../postgres/recordset.ts';
@@ -131,7 +132,7 @@ export async function readSubscriptions(
       s.chain_failure_period, s.early_tries,
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_id,
       ${periodsLeft(sql)} as discount_periods, s.paused_at,
-        s.billed_from, s.refunded_through, s.starts_at, s.customer_id,
+        s.billed_from, ${refundedThrough(sql)} as refunded_through, s.starts_at, s.customer_id,
         ${creditOf(sql)} as credit, s.replaces,
         s.replaced_by, s.replaced_at, s.ended_at, s.pullable, s.pulled_through,
         s.without_offer and s.unclaimed as is_without_offer,
@@ -237,8 +238,7 @@ export async function writeStates(
         end_reason = v.end_reason, period_anchor = v.period_anchor,
         chain_init_id = v.chain_init_id, chain_period_start = v.chain_period_start,
         period_pulled = v.period_pulled, chain_failure_period = v.chain_failure_period,
-      early_tries = v.early_tries, refunded_through = v.refunded_through,
-        billed_from = v.billed_from, pullable = v.pullable,
+      early_tries = v.early_tries, billed_from = v.billed_from, pullable = v.pullable,
         pulled_through = v.pulled_through,
       resumed_at = case when s.cancel_requested_at is not null and v.cancel_requested_at is null
         then ${chainNow}::timestamptz else s.resumed_at end,

@@ -60,7 +60,7 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
   const { creditApplied: creditSpent } = invoice;
   const success = successOf(row, pull, state.failedAttempts + 1);
   const { periodStart, periodEnd } = success;
-  payments.push({ ...success, invoice, creditSpent });
+  payments.push({ ...success, invoice });
   // A pull that was found late may belong to a period before paidThrough. Such a pull changes
   // neither paidThrough nor the status.
   if (state.paidThrough === null || state.paidThrough < periodEnd)
@@ -116,7 +116,6 @@ function recordCredit(
     periodStart,
     periodEnd,
     feeOwed: 0n,
-    creditSpent: amount,
     txSignature: null,
     failureReason: null,
     attempt: 1,
@@ -244,7 +243,6 @@ function successOf(
     platformFee: pull.fee,
     amountNet: pull.net,
     feeOwed: pull.feeOwed ?? 0n,
-    creditSpent: 0n,
     txSignature: pull.signature,
     failureReason: null,
     attempt,

@@ -151,7 +151,6 @@ export function applyFailure(
     platformFee: failed.amounts.fee,
     amountNet: failed.amounts.net,
     feeOwed: 0n,
-    creditSpent: 0n,
     txSignature: failed.signature,
     failureReason: failed.reason,
     attempt: state.failedAttempts,

@@ -4,7 +4,6 @@
 //   paid period -> unused part (by seconds) -> credit of the new subscription
 //   credit -> spent on its next payments, before anything is pulled -> 0
 //
-// Per wallet and app, always: sum of amount_credited = sum of credit_spent + sum of credit.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { coveredUntil } from '../accounts/access.ts';
 import { floorTo, unitOf } from './terms.ts';
@@ -22,6 +21,8 @@ interface PaidPart {
   /** The payment covers the time from `coversFrom` to `periodEnd`. */
   readonly coversFrom: Date;
   readonly periodEnd: Date;
+  /** What the invoice charges for the time: its plan lines with their discount and tax. */
+  readonly planTotal: bigint;
   /** The plan's amount, which decides the rounding (unitOf). */
   readonly planAmount: bigint;
 }
@@ -30,15 +31,15 @@ interface PaidPart {
  * Returns the unused part of a payment at the time `at` (Unix seconds). It is rounded up to whole
  * cents if the plan's amount is whole cents, but is never above the value of the payment.
  * Otherwise it is rounded down. The unused part is the value of the payment times the unused share
- * of the covered time. The value is the collected amount minus refunds, plus the spent credit. If
- * the net amount was refunded in full, the collected amount counts as 0. The platform fee, which is
- * not refunded, then gives no credit.
+ * of the covered time. The value is the collected amount minus refunds, plus the spent credit, but
+ * at most what the invoice charges for the time. If the net amount was refunded in full, the
+ * collected amount counts as 0. The platform fee, which is not refunded, then gives no credit.
  */
 export function unusedPart(paid: Omit<PaidPart, 'isRefundPending'>, at: bigint): bigint {
   const [from, end] = [unixSeconds(paid.coversFrom), unixSeconds(paid.periodEnd)];
   const isReturned = paid.amountNet > 0n && paid.refunded >= paid.amountNet;
   const cash = isReturned ? 0n : paid.amountGross - paid.refunded;
-  const value = cash + paid.creditSpent;
+  const value = lesser(cash + paid.creditSpent, paid.planTotal);
   if (at >= end || value <= 0n) return 0n;
   if (at <= from) return value;
   const unused = value * (end - at);
@@ -58,7 +59,6 @@ interface ReplacedTerms {
   readonly trialEndsAt: Date | null;
   readonly startsAt: Date | null;
   readonly credit: bigint;
-  readonly refundedThrough: Date | null;
 }
 
 /** What the new subscription takes over. Amounts are base units. */
@@ -97,7 +97,9 @@ export function takenFrom(
     const startsAt = covered !== null && covered > now ? covered : null;
     return { parts: [], credit: first.credit, startsAt, endsAt: startsAt ?? now };
   }
-  const running = rows.flatMap((row) => (paid.get(row.id) ?? []).filter(isRunning(row, now)));
+  const running = rows
+    .flatMap((row) => paid.get(row.id) ?? [])
+    .filter(({ periodEnd }) => periodEnd > now);
   if (running.some(({ isRefundPending }) => isRefundPending)) return undefined;
   // Two registrations of one account share its payments, so each payment is counted once.
   const byId = new Map(running.map((part) => [part.id, part]));
@@ -105,12 +107,6 @@ export function takenFrom(
   const credit = parts.reduce((sum, { amount }) => sum + amount, first.credit);
   return { parts, credit, startsAt: null, endsAt: now };
 }
-
-/** Whether a paid period ends after `now`. Periods up to the row's refundedThrough do not count. */
-const isRunning =
-  ({ refundedThrough }: Pick<ReplacedTerms, 'refundedThrough'>, now: Date) =>
-  ({ periodEnd }: Pick<PaidPart, 'periodEnd'>) =>
-    periodEnd > now && (refundedThrough === null || periodEnd > refundedThrough);
 
 /** The later of two times; null if both are null. */
 export function latest(one: Date | null, other: Date | null): Date | null {

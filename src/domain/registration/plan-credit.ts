@@ -10,16 +10,15 @@
 // Credit belongs to the customer, so it is there for the new subscription in any case.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { makeCredit, moveCredit } from '../../db/invoices/credits.ts';
+import { noteUnused } from '../../db/invoices/notes.ts';
 import type { ChangeWhen } from '../../db/offers/offers.ts';
 import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
 import { readRemainder } from '../../db/subscriptions/account-registrations.ts';
 import {
-  endCreditedTime,
   endReplacedAt,
   hasOpenAttempt,
   hasOpenChange,
   lockPaidParts,
-  markCredited,
   markReplaced,
   markReplacedAfterEnd,
   type PaidOf,
@@ -29,6 +28,7 @@ import {
   readReplaced,
   type ReplacedRow,
 } from '../../db/subscriptions/plan-changes.ts';
+import { writePaid } from '../../db/subscriptions/refunded.ts';
 import type { NewRegistration, TakenTerms } from '../../db/subscriptions/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
 import { latest, type Taken, takenFrom } from '../invoices/credits.ts';
@@ -138,16 +138,20 @@ export async function storeTakenOver(
 ): Promise<void> {
   const [first, ...earlier] = rows;
   if (first === undefined) return;
-  await markCredited(sql, parts);
+  const made = parts.map(({ id: paymentId, amount }) => ({ paymentId, amount }));
+  await noteUnused(sql, made, timeOf(at));
   for (const { id } of earlier) await endReplacedAt(sql, id, replacedAt);
   if (isLive(first)) await storeReplaced(sql, first.id, { by, at: timeOf(at), replacedAt });
   else await markReplacedAfterEnd(sql, first.id, { by, replacedAt });
   // The open invoice of the replaced subscription has given back its credit by now.
   const moved = await moveCredit(sql, { from: first.id, to: by });
-  const made = parts.map(({ id: paymentId, amount }) => ({ paymentId, amount }));
   await storeCreditEvents(sql, [...moved, ...(await makeCredit(sql, by, made))]);
-  const credited = parts.map(({ id }) => id);
-  await endCreditedTime(sql, credited, timeOf(at));
+  if (parts.length > 0)
+    await writePaid(
+      sql,
+      parts.map(({ id }) => id),
+      timeOf(at),
+    );
 }
 
 /** Marks a live subscription as replaced, with its event. */

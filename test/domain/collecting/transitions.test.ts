@@ -139,7 +139,7 @@ void t.test(
       const { discountPeriods, credit: left } = termsOf(update);
       return {
         coversFrom: payment!.invoice!.coversFrom,
-        creditSpent: payment!.creditSpent,
+        creditSpent: payment!.invoice!.creditApplied,
         discountPeriods,
         left,
       };

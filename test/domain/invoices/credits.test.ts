@@ -123,8 +123,10 @@ function open(world: World, name: PlanName, changes: Partial<KeeperSubscription>
   world.rows.push({ ...row, planName: name });
 }
 
-const isRefunded = ({ refunded, amountNet, creditSpent }: Payment) =>
-  creditSpent === 0n && refunded >= amountNet;
+const creditSpentOn = ({ invoice }: Payment): bigint => invoice?.creditApplied ?? 0n;
+
+const isRefunded = (payment: Payment) =>
+  creditSpentOn(payment) === 0n && payment.refunded >= payment.amountNet;
 
 /** The customer's credit: what changes made, less what open and paid invoices apply. */
 const creditOf = ({ payments, books }: World): bigint =>
@@ -279,11 +281,14 @@ function change(world: World, to: PlanName, when: 'now' | 'period_end') {
       world.payments
         .filter(
           (one) =>
-            one.planName === row.planName && one.credited === null && one.periodEnd > timeOf(now),
+            one.planName === row.planName &&
+            one.credited === null &&
+            one.periodEnd > timeOf(now) &&
+            (row.refundedThrough === null || one.periodEnd > row.refundedThrough),
         )
         .map((one) => ({
           ...{ ...one, ...spanOf(one), isRefundPending: one.pending > 0n },
-          planAmount: row.amount,
+          ...{ creditSpent: creditSpentOn(one), planTotal: 2n ** 60n, planAmount: row.amount },
         })),
     ]),
   );
@@ -298,10 +303,11 @@ function change(world: World, to: PlanName, when: 'now' | 'period_end') {
     const payment = world.payments.find((one) => one.id === id)!;
     // The part of a payment that was neither used nor refunded is credit. A refund that was only
     // asked for does not count.
-    const { amountGross, amountNet, creditSpent, refunded, periodEnd } = payment;
+    const { amountGross, amountNet, refunded, periodEnd } = payment;
     const [from, end] = [unixSeconds(spanOf(payment).coversFrom), unixSeconds(periodEnd)];
     const cash = amountNet > 0n && refunded >= amountNet ? 0n : amountGross - refunded;
-    const unused = ((cash + creditSpent) * (end - (now < from ? from : now))) / (end - from);
+    const value = cash + creditSpentOn(payment);
+    const unused = (value * (end - (now < from ? from : now))) / (end - from);
     if (amount !== unused) throw new Error(`credited ${amount}, not ${unused}`);
     Object.assign(payment, { credited: amount, creditedAt: now });
   }
@@ -324,13 +330,13 @@ function change(world: World, to: PlanName, when: 'now' | 'period_end') {
 
 function check(world: World): void {
   const sum = (list: bigint[]) => list.reduce((total, one) => total + one, 0n);
-  const spent = sum(world.payments.map(({ creditSpent }) => creditSpent));
+  const spent = sum(world.payments.map(creditSpentOn));
   const paid = Object.values(world.books).flatMap(({ all }) => all);
   const applied = paid.map((one) => (one.state === 'paid' ? one.creditApplied : 0n));
   if (spent !== sum(applied)) throw new Error(`${spent} spent, ${sum(applied)} applied`);
   if (creditOf(world) < 0n) throw new Error('more credit spent than made');
-  for (const { amountGross, creditSpent, refunded, credited } of world.payments)
-    if (refunded + (credited ?? 0n) > amountGross + creditSpent)
+  for (const payment of world.payments)
+    if (payment.refunded + (payment.credited ?? 0n) > payment.amountGross + creditSpentOn(payment))
       throw new Error('more given back than paid');
   // Every second of the wallet's time is paid at most once, and not by what was refunded in full.
   const spans = world.payments
@@ -559,7 +565,7 @@ void t.test(
             world.slot += 1n;
             collect(world);
             const paid = world.payments.slice(from).filter(({ planName }) => planName === to);
-            const found = paid.map(({ amountGross, creditSpent }) => [amountGross, creditSpent]);
+            const found = paid.map((one) => [one.amountGross, creditSpentOn(one)]);
             const wanted = [[expected.amount, expected.creditSpent]];
             if (JSON.stringify(found, text) !== JSON.stringify(wanted, text))
               throw new Error(JSON.stringify({ found, wanted }, text));
@@ -588,6 +594,7 @@ void t.test(
           isRefundPending: false,
           coversFrom,
           periodEnd,
+          planTotal: gross + credit,
           planAmount: 1n,
         };
         const refunded = back < gross ? back : 0n;
@@ -610,7 +617,7 @@ void t.test(
     };
     const time = {
       ...{ coversFrom: timeOf(START), periodEnd: timeOf(START + 10n) },
-      planAmount: 1n,
+      ...{ planTotal: 1_000n, planAmount: 1n },
     };
     t.equal(unusedPart({ ...whole, ...time }, START + 5n), 0n, 'refunded in full');
     const mixed = { ...time, amountGross: 100n, amountNet: 99n, creditSpent: 900n };
@@ -620,6 +627,8 @@ void t.test(
       450n,
       'a refund leaves the credit',
     );
+    const above = { ...time, amountGross: 100n, amountNet: 99n, creditSpent: 0n, refunded: 0n };
+    t.equal(unusedPart({ ...above, planTotal: 80n }, START + 5n), 40n, 'a pull above the price');
     t.end();
   },
 );

@@ -171,7 +171,11 @@ void t.test(
     const { stage, subscription } = await startPaid(t);
     const { context } = stage.parts();
     const { offer } = await ask(stage, subscription, null);
-    await stage.sql`update payments set amount_credited = 4000000`;
+    await stage.sql`
+      insert into credit_notes (invoice_id, payment_id, subscription_pda, reason, amount,
+        takes_time_from)
+      select invoice_id, id, subscription_pda, 'change_of_plan', 4000000, period_start
+      from payments`;
     await send(stage, subscription.plan.merchant, offer.transaction);
     await lookNow(stage);
     await recordRefunds(context);
