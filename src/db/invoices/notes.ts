@@ -18,13 +18,14 @@ export const isTimeTaken = (sql: Queryable) => sql`exists (
 
 /**
  * SQL for the end of the last paid period of `subscriptions s`, with its `subscription_work w`, if
- * the time of that period was taken back and nothing has paid for it since. Else null. A replaced
- * subscription has the access that replacedAt gives it.
+ * the time of that period was taken back and nothing has paid for it since. Else null. A change of
+ * plan ends the access of the subscription that it replaces by replacedAt.
  */
 export const refundedThrough = (sql: Queryable) => sql`
-  case when s.replaced_by is null and exists (
+  case when exists (
     select from credit_notes n join invoices i on i.id = n.invoice_id
     where n.subscription_pda = s.subscription_pda and n.takes_time_from is not null
+      and (n.reason = 'resumed' or s.replaced_by is null)
       and i.covers_to = w.paid_through and not exists (
         select from invoices o
         where o.subscription_pda = i.subscription_pda and o.reason = 'period'
