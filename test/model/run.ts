@@ -27,6 +27,10 @@ const SENT = /wrong: sent after the cancellation/;
 const REFUNDED = /wrong: refunded twice/;
 const UNASKED = /wrong: registered after an end/;
 const TOO_SOON = /wrong: signed again while the former may land/;
+const PULLED_TWICE = /wrong: an invoice is pulled twice/;
+const CLOSED = [/invoice . lands/, /wrong: a closed invoice is pulled/];
+const COVERED = [/invoice 2 lands/, /wrong: time is covered twice/];
+const GIVEN_UP = /wrong: time that was given up is charged/;
 const LANDS_TWICE = [/transaction 0 lands/, /transaction 1 lands/, TWICE];
 const BY_KEEPER = [/keeper decides/, /keeper makes registration 1/];
 const ASKED_AGAIN = [/refund 0 expired/, /asks for refund 1/, /lands/, REFUNDED];
@@ -84,6 +88,34 @@ const cases: readonly Case[] = [
     BY_ID: [/keeper decides/, /registration 0 ends/, /keeper makes registration 1/, UNASKED],
     OTHER_PLAN_LINK: [/merchant forces/, /link for another plan/, /makes registration 1/, /wrong/],
     COLLECTED: [/registration 0 lands/, /registration 1 lands/, /wrong: time is charged twice/],
+  }),
+  ...of('invoices', {
+    MATCHED_BY_AMOUNT: [/invoice 0 lands/, /books the pull for invoice 1/, PULLED_TWICE],
+    NO_INVOICE_NAMED: [/invoice 0 lands/, /books the pull for invoice 1/, PULLED_TWICE],
+    SAME_BYTES: [
+      /invoice 0 lands/,
+      /books the pull for invoice 1/,
+      /wrong: a pull is booked twice/,
+    ],
+    'DRAWN_AGAIN MONEY': [/up invoice 1 from tick 1/, /up invoice 2 from tick 2/, ...COVERED],
+    VOID_IN_FLIGHT: [/attempt for invoice 1/, /forgives invoice 1/, ...CLOSED],
+    PAUSE_IN_FLIGHT: [/attempt for invoice 1/, /invoice 1 ends with the pause/, ...CLOSED],
+    STALE_TERMS: [/decides on invoice 1/, /ends the pause/, /up invoice 1 from tick 1/, GIVEN_UP],
+    STALE_INVOICE: [/decides on/, /forgives invoice/, /commits an attempt/, ...CLOSED],
+    CREDIT_UNLOCKED: [
+      /decides on invoice 1/,
+      /for the other/,
+      /up invoice 1/,
+      /wrong: more credit/,
+    ],
+    'BESIDE_FORGIVEN MONEY': [/forgives invoice 1/, /up invoice 2 from tick 1/, ...COVERED],
+    BESIDE_ENDED: [/invoice 1 ends with/, /up invoice 2 from tick 1/, GIVEN_UP],
+    BESIDE_UNCOLLECTIBLE: [
+      /1 is uncollectible/,
+      /reinstates/,
+      /up invoice 2 from tick 1/,
+      GIVEN_UP,
+    ],
   }),
 ];
 
