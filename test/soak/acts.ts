@@ -37,7 +37,7 @@ import {
   type TokenAccount,
 } from '../../src/chain/program/layouts.ts';
 import { deletePlan, updatePlan } from '../../src/chain/program/plan-instructions.ts';
-import { updateDiscount } from '../../src/db/subscriptions/merchant-edits.ts';
+import { updateDiscount, updateOwnIds } from '../../src/db/subscriptions/merchant-edits.ts';
 import { forceCancel, requestCancel } from '../../src/domain/change/cancel.ts';
 import {
   checkRegistration,
@@ -240,6 +240,8 @@ export async function register(ground: Ground, player: Player): Promise<string> 
     player.registeredId = await sql.begin(async (tx) => {
       const id = await storeRegistration(tx, registration);
       if (player.isHalfPrice) await updateDiscount(tx, id, halfPrice(id));
+      if (player.customer !== null)
+        await updateOwnIds(tx, id, { externalId: player.customer }, 'merchant');
       return id;
     });
     return 'register';

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { planIn } from '../../src/chain/program/accounts.ts';
-import { planAddress } from '../../src/chain/program/addresses.ts';
+import { planAddress, subscriptionAddress } from '../../src/chain/program/addresses.ts';
 import { createPlan } from '../../src/chain/program/plan-instructions.ts';
 import { timeOf } from '../../src/chain/time.ts';
 import type { Sql } from '../../src/db/postgres/connect.ts';
@@ -43,6 +43,8 @@ export interface Player {
   fickle: boolean;
   /** Its merchant gives it 60 to 90 % off with each registration. */
   isHalfPrice: boolean;
+  /** The external id that its merchant gives it with each registration. */
+  customer: string | null;
   /** Its newest registration. */
   registeredId?: string | undefined;
   /** Does something right now. */
@@ -68,6 +70,12 @@ const FEES = [null, 250, null, 0, null, 33];
 const FICKLE_ONE_OF = 10;
 /** With --half-price, one of this many wallets pays at most 40 % of its plan's amount. */
 const HALF_PRICE_ONE_OF = 3;
+/**
+ * With --credits, one of this many wallets has an external id, with those of its app among so many
+ * wallets.
+ */
+const CUSTOMER_ONE_OF = 3;
+const CUSTOMERS_AMONG = 30;
 /** SOL for fees and rents; payments that a wallet can make before it has to be topped up. */
 const LAMPORTS = 5_000_000_000;
 export const PAYMENTS_FUNDED = 2000n;
@@ -92,6 +100,10 @@ export async function gatherMerchants(ground: Ground, random: Random): Promise<O
   }
   return offers;
 }
+
+/** The address of a wallet's subscription. */
+export const subscriptionOf = ({ plan, wallet }: Pick<Player, 'plan' | 'wallet'>): string =>
+  subscriptionAddress(SUBSCRIPTIONS_PROGRAM, plan.pda, wallet.address).address;
 
 let plans = 0n;
 
@@ -161,7 +173,7 @@ export async function recordPlan(sql: Sql, plan: PublishedPlan): Promise<void> {
 
 /** Wallets with SOL and USDC, none of which has subscribed yet. */
 export async function gatherPlayers(
-  { cheat, pair }: Ground,
+  { cheat, pair, hasCredits }: Ground,
   offers: readonly Offer[],
   count: number,
   random: Random,
@@ -182,6 +194,10 @@ export async function gatherPlayers(
       sponsored: random.below(8) === 0,
       fickle: index % FICKLE_ONE_OF === 0,
       isHalfPrice: pair !== undefined && index % HALF_PRICE_ONE_OF === 0,
+      customer:
+        hasCredits && index % CUSTOMER_ONE_OF === 1
+          ? `customer ${Math.floor(index / CUSTOMERS_AMONG)}`
+          : null,
       busy: false,
     });
   }

@@ -56,6 +56,8 @@ export interface Ground {
   killPostgres(): Promise<void> | void;
   /** The pair of servers, if Postgres has a standby. */
   pair: PostgresPair | undefined;
+  /** Merchants grant credit, take it back and forgive invoices. */
+  hasCredits: boolean;
   /** Every plan that was ever published. */
   published: PublishedPlan[];
   /** Every refund of which the transfer landed. */
@@ -81,12 +83,15 @@ export async function startGround({
   random,
   hasStandby = false,
   hasPooler = false,
+  hasCredits = false,
 }: {
   keepers: number;
   random: Random;
   hasStandby?: boolean;
   /** The keepers reach Postgres through PgBouncer in transaction mode. */
   hasPooler?: boolean;
+  /** Merchants grant credit, take it back and forgive invoices. */
+  hasCredits?: boolean;
 }): Promise<Ground> {
   const directory = await mkdtemp(join(tmpdir(), 'billing-soak-'));
   // Postgres may run as another user, which needs access to the directory.
@@ -202,6 +207,7 @@ export async function startGround({
       cheat,
       killPostgres: postgres.kill,
       pair,
+      hasCredits,
       published: [],
       refunded: [],
       asked: [],

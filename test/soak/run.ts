@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import { soak } from './soak.ts';
 
 const usage =
-  'usage: npm run soak -- [--seed 1] [--payments 100000] [--subscriptions 5000] [--keepers 4] [--most-lamports 700] [--half-price] [--pooler] [--calm] [--keep-data] [--json]';
+  'usage: npm run soak -- [--seed 1] [--payments 100000] [--subscriptions 5000] [--keepers 4] [--most-lamports 700] [--half-price] [--credits] [--pooler] [--calm] [--keep-data] [--json]';
 
 function wholeNumber(name: string, text: string | undefined, fallback: number): number {
   if (text === undefined) return fallback;
@@ -28,6 +28,7 @@ function flags() {
       options: {
         ...numbers,
         'half-price': boolean,
+        credits: boolean,
         pooler: boolean,
         calm: boolean,
         'keep-data': boolean,
@@ -40,7 +41,7 @@ function flags() {
   }
 }
 
-const { json = false, calm, pooler, ...flagged } = flags();
+const { json = false, calm, credits, pooler, ...flagged } = flags();
 const { 'half-price': halfPrice, 'keep-data': keepData, ...given } = flagged;
 const stopping = new AbortController();
 process.once('SIGINT', () => {
@@ -55,6 +56,7 @@ const { result, breaches } = await soak({
   maxLamports: wholeNumber('most-lamports', given['most-lamports'], 700),
   ...(calm !== undefined && { calm }),
   ...(halfPrice !== undefined && { halfPrice }),
+  ...(credits !== undefined && { credits }),
   ...(pooler !== undefined && { pooler }),
   ...(keepData !== undefined && { keepData }),
   signal: stopping.signal,

@@ -9,6 +9,7 @@ import { messageOf } from '../../src/errors.ts';
 import { seeded, type Random } from '../../src/local/sandbox/random.ts';
 import { act, cancelInTheAir, failAfterRead, tendOffer } from './acts.ts';
 import type { Offer, Player } from './cast.ts';
+import { CREDIT_ACTS, changeCredits } from './credits.ts';
 import type { Ground } from './ground.ts';
 import { changeTerms, TERMS } from './terms.ts';
 
@@ -44,6 +45,11 @@ const VISIT_STEPS = 40;
  * refunds a payment.
  */
 const WALLETS_A_CHANGE = 1000;
+/**
+ * With --credits, in each step, the merchant of one wallet per this number changes the credit or
+ * forgives an invoice.
+ */
+const WALLETS_A_CREDIT = 100;
 /**
  * One wallet per this number checks its subscription in each step, because its plan may have ended.
  */
@@ -182,6 +188,12 @@ export function createScene(
         // A paused subscription is unpaused when its wallet is visited.
         if (kind === 'pause') visitLater(player, number, VISITS);
         begin(() => changeTerms(ground, player, kind, own));
+      }
+      const credits = ground.hasCredits ? players.length / WALLETS_A_CREDIT : 0;
+      for (let changes = 0; changes < credits; changes += 1) {
+        const [player, own] = [random.pick(players), seeded(random.below(2 ** 31))];
+        const kind = random.below(3) > 0 ? 'grant' : random.pick(CREDIT_ACTS);
+        begin(() => changeCredits(ground, player, kind, own));
       }
       if (random.below(30) === 0) {
         const [offer, own] = [random.pick(offers), seeded(random.below(2 ** 31))];

@@ -4,10 +4,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expireKeeperLeases } from '../../src/db/operating/sandbox.ts';
 import { seeded } from '../../src/local/sandbox/random.ts';
+import { creditBreaches } from '../fixtures/credit-breaches.ts';
 import { afterTheEnd, revived } from '../fixtures/ends.ts';
 import { invoiceBreaches } from '../fixtures/invoice-breaches.ts';
 import { subscribeAnew } from './acts.ts';
 import { gatherMerchants, gatherPlayers } from './cast.ts';
+import { type CreditFigures, readCreditFigures } from './credits.ts';
 import { failOver, type Lost, nothingLost, tendHold } from './failover.ts';
 import { createTrouble } from './faults.ts';
 import { type Ground, startGround } from './ground.ts';
@@ -49,6 +51,8 @@ export interface SoakOptions {
    * endpoints that lie about heights, and apps with registerUnclaimed.
    */
   halfPrice?: boolean;
+  /** Merchants grant credit to customers, who may share it, take it back and forgive invoices. */
+  credits?: boolean;
   /** The keepers reach Postgres through PgBouncer in transaction mode. */
   pooler?: boolean;
   /** Keeps Postgres's data and all logs even without a breach. */
@@ -65,7 +69,8 @@ export interface Soak {
   subscriptions: number;
   steps: number;
   chainDays: number;
-  payments: { succeeded: number; failed: number; foreign: number };
+  /** `byCredit`: those of the succeeded ones that credit paid whole. */
+  payments: { succeeded: number; failed: number; foreign: number; byCredit: number };
   /** Pulls on chain that the books have, of those under a registration. */
   pullsBooked: number;
   /** Payments of at most 40 % of the plan's amount. */
@@ -86,6 +91,8 @@ export interface Soak {
   acts: Record<string, number>;
   /** Injected faults. */
   faults: Record<string, number>;
+  /** Only with `credits`. */
+  credits?: CreditFigures;
   /** The losses of the failovers; only with `halfPrice`. */
   lost?: Lost;
   /**
@@ -126,6 +133,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     report,
     calm = false,
     halfPrice = false,
+    credits = false,
     pooler = false,
     keepData = false,
     acts = [],
@@ -140,6 +148,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     ...{ keepers, random },
     hasStandby: halfPrice,
     hasPooler: pooler,
+    hasCredits: credits,
   });
   let keep = true;
   try {
@@ -225,6 +234,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
       noAlerts: Object.entries(alerts).map(([reason, count]) => `${count} times ${reason}`),
       reconcileFindsNothingFalse: await stubborn(() => reconcileBreaches(ground)),
       invoicesAgree: await stubborn(() => invoiceBreaches(ground.sql)),
+      creditsAddUp: await stubborn(() => creditBreaches(ground.sql)),
       nothingAfterTheEnd: await stubborn(() => afterTheEnd(ground.sql)),
       whatEndedStaysEnded: await stubborn(() =>
         revived(ground.sql, { asked: ground.asked, registerUnclaimed: halfPrice }),
@@ -246,6 +256,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
       acts: sorted(scene.acts),
       faults: sorted(trouble.counts),
       ...(halfPrice && { lost }),
+      ...(credits && { credits: await stubborn(() => readCreditFigures(ground.sql)) }),
       junk: sorted(stranger.counts),
       junkNamed,
       alerts: sorted(alerts),

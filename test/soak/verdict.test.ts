@@ -117,6 +117,17 @@ function sound(): Harmed {
   };
 }
 
+/** A period that credit paid whole. `isReported`: with its event. */
+function payByCredit(books: Harmed, { isReported }: { isReported: boolean }): void {
+  const periodStart = new Date(6.5 * HOUR);
+  const none = { amountGross: 0n, platformFee: 0n, amountNet: 0n, txSignature: null };
+  books.payments.push({ ...books.payments[0]!, ...none, source: 'credit', periodStart });
+  if (!isReported) return;
+  const data = { txSignature: null, subscriptionPda: 'pda', periodStart };
+  const body = JSON.stringify({ data });
+  books.events.push({ ...books.events[1]!, sequence: 6n, body });
+}
+
 function breached(change: (books: Harmed) => unknown): string[] {
   const books = sound();
   change(books);
@@ -129,6 +140,12 @@ const gain = (books: Harmed, amount: bigint) =>
   (books.merchantBalances = new Map([
     ['merchant', (books.merchantBalances.get('merchant') ?? 0n) + amount],
   ]));
+
+/** The event of a grant, which belongs to a customer. */
+const granted = {
+  ...{ id: 'granted', subscriptionId: null, sequence: null, type: 'credit_changed' as const },
+  body: JSON.stringify({ data: { amount: '100' } }),
+};
 
 void t.test('for correct books the soak verdict reports no breach', (t) => {
   t.same(
@@ -143,6 +160,14 @@ void t.test('for correct books the soak verdict reports no breach', (t) => {
     ),
     [],
     'what its owner pulls while no one is registered need not be recorded',
+  );
+  t.same(
+    breached((books) => {
+      books.events.push(granted);
+      payByCredit(books, { isReported: true });
+    }),
+    [],
+    'what credit pays is not on the chain',
   );
   t.end();
 });
@@ -191,6 +216,13 @@ void t.test('each kind of corrupted record is reported by name', (t) => {
     'a payment in the books twice',
     ['chainPaymentsRecordedOnce', 'onePaymentPerPeriod', 'balancesEqualSums'],
     (books) => books.payments.push(books.payments[0]!),
+  );
+  harm(
+    'a period that credit paid, and that is not reported',
+    ['paymentsAndEventsAgree'],
+    (books) => {
+      payByCredit(books, { isReported: false });
+    },
   );
   harm('a recorded payment that the chain lacks', ['chainPaymentsRecordedOnce'], (books) =>
     books.pulls.shift(),

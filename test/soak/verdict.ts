@@ -178,11 +178,13 @@ export function judge(books: Books) {
         succeeded: payments.filter(({ status }) => status === 'succeeded').length,
         failed: payments.filter(({ status }) => status === 'failed').length,
         foreign: payments.filter(({ source }) => source === 'foreign').length,
+        byCredit: payments.filter(({ source }) => source === 'credit').length,
       },
       pullsBooked: known.filter(({ signature }) => recorded.has(signature)).length,
       cheapPayments: payments.filter(
-        ({ status, subscriptionPda, amountGross }) =>
+        ({ status, source, subscriptionPda, amountGross }) =>
           status === 'succeeded' &&
+          source !== 'credit' &&
           5n * amountGross <= 2n * (books.planAmounts.get(subscriptionPda) ?? 0n),
       ).length,
       pullsOnChain: pulls.length,

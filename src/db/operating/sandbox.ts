@@ -73,7 +73,8 @@ export interface PaymentRecord {
   subscriptionPda: string;
   merchantWallet: string;
   status: 'succeeded' | 'failed';
-  source: 'keeper' | 'foreign';
+  /** `credit`: credit paid the whole period, and nothing was pulled. */
+  source: 'keeper' | 'foreign' | 'credit';
   periodStart: Date;
   amountGross: bigint;
   platformFee: bigint;
@@ -95,8 +96,9 @@ export function readPayments(sql: Sql, appIds: string[]): Promise<PaymentRecord[
 
 export interface EventRecord {
   id: string;
-  subscriptionId: string;
-  sequence: bigint;
+  /** Null for an event of a customer. It has no sequence. */
+  subscriptionId: string | null;
+  sequence: bigint | null;
   type: EventType;
   body: string;
 }

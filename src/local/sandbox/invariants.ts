@@ -23,6 +23,12 @@ const sum = (amounts: bigint[]) => amounts.reduce((total, amount) => total + amo
 const pullKey = (signature: string | null, subscriptionPda: string) =>
   `${signature ?? 'none'} of ${subscriptionPda}`;
 
+/**
+ * The key of a payment that is recorded or reported. A period that credit paid has no signature.
+ */
+const paymentKey = (signature: string | null, subscriptionPda: string, periodStart: string) =>
+  pullKey(signature ?? `credit for ${periodStart}`, subscriptionPda);
+
 function repeated(values: readonly string[]): string[] {
   const seen = new Set<string>();
   return values.filter((value) => seen.size === seen.add(value).size);
@@ -49,7 +55,7 @@ const endings: Record<
 const moneyInvariants: Record<string, MoneyInvariant> = {
   chainPaymentsRecordedOnce({ pulls, payments }) {
     const rows = payments
-      .filter(({ status }) => status === 'succeeded')
+      .filter(({ status, source }) => status === 'succeeded' && source !== 'credit')
       .map((row) => pullKey(row.txSignature, row.subscriptionPda));
     const recorded = new Set(rows);
     const onChain = new Set(pulls.map((pull) => pullKey(pull.signature, pull.subscriptionPda)));
@@ -113,6 +119,7 @@ const moneyInvariants: Record<string, MoneyInvariant> = {
   sequencesGapless({ events }) {
     const last = new Map<string, bigint>();
     return events.flatMap(({ subscriptionId, sequence }) => {
+      if (subscriptionId === null || sequence === null) return [];
       const expected = (last.get(subscriptionId) ?? 0n) + 1n;
       last.set(subscriptionId, sequence);
       return sequence === expected
@@ -125,13 +132,17 @@ const moneyInvariants: Record<string, MoneyInvariant> = {
     for (const { type, body } of events) {
       if (type !== 'payment_success') continue;
       const { data } = JSON.parse(body) as {
-        data: { txSignature: string; subscriptionPda: string };
+        data: { txSignature: string | null; subscriptionPda: string; periodStart: string };
       };
-      const key = pullKey(data.txSignature, data.subscriptionPda);
+      const key = paymentKey(data.txSignature, data.subscriptionPda, data.periodStart);
       reported.set(key, (reported.get(key) ?? 0) + 1);
     }
     const told = payments.filter(({ status, further }) => status === 'succeeded' && !further);
-    const paid = new Set(told.map((row) => pullKey(row.txSignature, row.subscriptionPda)));
+    const paid = new Set(
+      told.map((row) =>
+        paymentKey(row.txSignature, row.subscriptionPda, row.periodStart.toISOString()),
+      ),
+    );
     return [
       ...[...paid]
         .filter((key) => reported.get(key) !== 1)
@@ -144,6 +155,7 @@ const moneyInvariants: Record<string, MoneyInvariant> = {
   renewalsAnnouncedOnce({ events }) {
     const cancelled = new Set<string>();
     const announced = events.flatMap(({ subscriptionId, type, body }) => {
+      if (subscriptionId === null) return [];
       if (type === 'cancel_requested' || type === 'cancel_forced') cancelled.add(subscriptionId);
       if (type === 'subscription_resumed') cancelled.delete(subscriptionId);
       if (type !== 'renewal_upcoming') return [];
@@ -201,6 +213,7 @@ const invariants: Record<string, Invariant> = {
     });
     const cancelled = new Set<string>();
     const afterwards = events.flatMap(({ subscriptionId, type, id }) => {
+      if (subscriptionId === null) return [];
       if (type === 'cancel_requested' || type === 'cancel_forced') cancelled.add(subscriptionId);
       if (type === 'subscription_resumed') cancelled.delete(subscriptionId);
       return type === 'payment_success' && cancelled.has(subscriptionId)
