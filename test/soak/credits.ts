@@ -12,12 +12,14 @@ import { findRegistration } from './terms.ts';
 
 export const CREDIT_ACTS = ['grant', 'takeBack', 'forgive'] as const;
 
+/** A forgiven invoice is one of this many that are open. */
+const FORGIVEN_AMONG = 100;
 /** A grant is at most this many times the plan's amount. */
 const PERIODS_GRANTED = 2;
 
 /**
- * The merchant of a wallet takes one of these actions; resolves with the action and its result.
- * Throws errors of Postgres.
+ * A merchant changes the credit of a wallet's customer, or forgives an open invoice of any wallet;
+ * resolves with the action and its result. Throws errors of Postgres.
  */
 export async function changeCredits(
   { sql }: Ground,
@@ -25,10 +27,10 @@ export async function changeCredits(
   kind: (typeof CREDIT_ACTS)[number],
   random: Random,
 ): Promise<string> {
-  const found = await findRegistration(sql, subscriptionOf(player));
-  if (found === undefined) return `${kind} of nothing`;
   try {
-    if (kind === 'forgive') return await forgiveOpen(sql, found.id);
+    if (kind === 'forgive') return await forgiveOpen(sql, random);
+    const found = await findRegistration(sql, subscriptionOf(player));
+    if (found === undefined) return `${kind} of nothing`;
     const customerId = (await findCustomerOf(sql, found.id)) ?? '';
     const amount = BigInt(1 + random.below(PERIODS_GRANTED * Number(player.offer.amount)));
     const change = { customerId, note: 'soak', notedBy: 'soak' };
@@ -42,9 +44,11 @@ export async function changeCredits(
   }
 }
 
-async function forgiveOpen(sql: Sql, subscriptionId: string): Promise<string> {
-  const [open] = await sql<{ id: string }[]>`
-    select id from invoices where subscription_id = ${subscriptionId} and state = 'open'`;
+/** One of the newest open invoices is forgiven, or cannot be because its attempt is in flight. */
+async function forgiveOpen(sql: Sql, random: Random): Promise<string> {
+  const newest = await sql<{ id: string }[]>`
+    select id from invoices where state = 'open' order by id desc limit ${FORGIVEN_AMONG}`;
+  const open = newest.length === 0 ? undefined : random.pick(newest);
   const invoice = open && (await findInvoice(sql, open.id));
   if (invoice === undefined) return 'forgive of nothing';
   await sql.begin((tx) => forgive(tx, invoice));
