@@ -71,7 +71,9 @@ create table invoices (
   constraint foreign_invoice_has_no_cover check (reason <> 'foreign' or covers_from is null),
   constraint void_has_reason check ((state = 'void') = (void_reason is not null)),
   constraint closed_has_time check ((state = 'open') = (closed_at is null)),
-  constraint unpaid_has_time check ((unpaid_at is null) or troubled_at is not null)
+  constraint unpaid_has_time check ((unpaid_at is null) or troubled_at is not null),
+  constraint without_payment_has_time
+    check (state not in ('void', 'uncollectible') or unpaid_at is not null)
 -- Each invoice is updated once, when it is closed. Half of a page is kept for that.
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 comment on table invoices is 'what is owed, drawn up once: lines and sums never change; payments pay invoices';
@@ -130,8 +132,9 @@ begin
       old.adjustment_amount, old.tax_amount, old.discount_id, old.total, old.credit_applied,
       old.amount_due, old.due_at, old.drawn_up_at, old.created_at)
     or new.lines <> old.lines
-    or (new.subscription_id, new.customer_id) is distinct from (
-      coalesce(old.subscription_id, new.subscription_id), coalesce(old.customer_id, new.customer_id))
+    or (new.subscription_id, new.customer_id, new.unpaid_at) is distinct from (
+      coalesce(old.subscription_id, new.subscription_id),
+      coalesce(old.customer_id, new.customer_id), coalesce(old.unpaid_at, new.unpaid_at))
   then
     raise exception 'an invoice stands: its lines, sums and keys do not change'
       using errcode = 'check_violation', constraint = 'invoice_stands';
@@ -325,6 +328,7 @@ create table refunds (
   -- The transfer that landed.
   tx_signature text,
   occurred_at timestamptz,
+  recorded_at timestamptz,
   excess int8 not null default 0,
   repeats uuid references refunds,
   created_at timestamptz not null default now(),
@@ -343,6 +347,7 @@ comment on column refunds.blockhash is 'the blockhash of the offered transfer';
 comment on column refunds.blockhash_slot is 'slot of the answer that gave the blockhash';
 comment on column refunds.look_at is 'time of the next look-up of the transfer by a keeper; null once it is recorded and cannot land again, or a day after the request';
 comment on column refunds.occurred_at is 'block time of the transfer';
+comment on column refunds.recorded_at is 'when a keeper recorded the transfer; null for a repeat, which is recorded when it is created';
 comment on column refunds.excess is 'the part of a landed transfer beyond what was left of the payment, which amount_refunded does not count';
 comment on column refunds.repeats is 'the refund whose transfer landed again, as the transaction of this row';
 create unique index refunds_by_reference on refunds (reference) where repeats is null;
@@ -427,6 +432,7 @@ create table credits (
     'refund_to_balance', 'negative_item', 'unmatched_pull', 'spent', 'reversed')),
   invoice_id uuid references invoices,
   payment_id uuid references payments,
+  refund_id uuid references refunds,
   subscription_id uuid references subscriptions,
   note text check (length(note) between 1 and 500),
   noted_by text,
@@ -436,17 +442,22 @@ create table credits (
   constraint spent_lowers_it check ((amount < 0) = (reason in ('spent', 'taken_back'))
     or reason = 'unmatched_pull'),
   constraint change_takes_a_payment check (reason <> 'change_of_plan' or payment_id is not null),
+  constraint pull_makes_it check (reason <> 'unmatched_pull' or payment_id is not null),
+  constraint refund_takes_it check (refund_id is null or reason = 'unmatched_pull'),
   constraint invoice_spends_it check ((reason in ('spent', 'reversed')) = (invoice_id is not null))
 );
 comment on table credits is 'movements of the balances of customers; no row ever changes';
 comment on column credits.amount is 'base units; negative: it lowers the balance';
 comment on column credits.reason is 'spent: by the invoice when it was drawn up; reversed: the invoice was closed without a payment; change_of_plan: the unused part of the payment';
+comment on column credits.refund_id is 'the refund of an unmatched pull, which takes its credit back or gives it again';
 comment on column credits.subscription_id is 'the subscription to which the movement belongs, if it has one';
 comment on column credits.note is 'why the merchant granted it or took it back; null: a change of plan moved it to another customer';
 comment on column credits.noted_by is 'who did: the merchant''s wallet, or the prefix of the API key';
 create index credits_by_customer on credits (customer_id, id);
 create unique index one_credit_per_payment on credits (payment_id)
   where reason = 'change_of_plan';
+create unique index one_credit_per_pull on credits (payment_id)
+  where reason = 'unmatched_pull' and refund_id is null;
 create index credits_by_invoice on credits (invoice_id) where invoice_id is not null;
 
 create function keep_balance() returns trigger
@@ -510,7 +521,7 @@ create function refund_takes_credit() returns trigger
 language plpgsql security definer set search_path = public, pg_temp as $$
 declare
   owner uuid := (select customer_id from credits
-    where payment_id = new.payment_id and reason = 'unmatched_pull' limit 1);
+    where payment_id = new.payment_id and reason = 'unmatched_pull' and refund_id is null);
   part int8 := case when new.status = 'expired' then new.amount else -new.amount end;
 begin
   if owner is null or (tg_op = 'UPDATE' and old.status = 'pending' and new.status = 'succeeded') then
@@ -520,8 +531,8 @@ begin
     part := -least(new.amount, (select balance from lock_balances(array[owner])));
   end if;
   if part <> 0 then
-    insert into credits (customer_id, amount, reason, payment_id, subscription_id)
-    values (owner, part, 'unmatched_pull', new.payment_id, new.subscription_id);
+    insert into credits (customer_id, amount, reason, payment_id, refund_id, subscription_id)
+    values (owner, part, 'unmatched_pull', new.payment_id, new.id, new.subscription_id);
   end if;
   return null;
 end
@@ -584,3 +595,93 @@ select merchant_id, sum(fees)::int8 as fees from (
   ) as p join apps a on a.id = p.app_id where p.status = 'succeeded'
 ) as brought group by merchant_id;
 comment on view fees_brought is 'merchant_fees with the newer payments (100,000 at most)';
+
+-- Double entry over invoices, payments, credits and refunds (docs/architecture.md, The journal).
+-- Each branch reads the rows of an app in the order of time, but credits, which have no app.
+create view journal as
+select i.app_id, i.customer_id, i.subscription_id, 'drawn_up' as kind,
+  'drawn_up ' || i.id as entry_id, p.account, p.amount, i.drawn_up_at as date, i.created_at as recorded_at,
+  null::text as tx_signature, i.id as invoice_id, null::uuid as payment_id, null::uuid as refund_id,
+  null::uuid as credit_id
+from invoices i cross join lateral (values
+    ('receivable', i.total),
+    ('revenue', -(i.plan_amount + i.usage_amount + i.items_amount + i.discount_amount)),
+    ('adjustments', -i.adjustment_amount),
+    ('tax', -i.tax_amount)
+  ) as p (account, amount)
+where i.subscription_id is not null and p.amount <> 0
+union all
+select i.app_id, i.customer_id, i.subscription_id, coalesce(i.void_reason, 'uncollectible'),
+  coalesce(i.void_reason, 'uncollectible') || ' ' || i.id, p.account, p.amount, i.unpaid_at,
+  i.unpaid_at, null, i.id, null, null, null
+from invoices i cross join lateral (values
+    ('receivable', -i.total),
+    ('revenue', i.usage_amount + i.items_amount
+      + case when i.void_reason is null then 0 else i.plan_amount + i.discount_amount end),
+    ('adjustments', case when i.void_reason is null then 0 else i.adjustment_amount end),
+    ('bad_debt', case when i.void_reason is null
+      then i.plan_amount + i.discount_amount + i.adjustment_amount else 0 end),
+    ('tax', i.tax_amount)
+  ) as p (account, amount)
+where i.subscription_id is not null and i.unpaid_at is not null and p.amount <> 0
+union all
+-- The pull of an uncollectible invoice was found. This takes back its entry above.
+select i.app_id, i.customer_id, i.subscription_id, 'collectible', 'collectible ' || i.id, p.account,
+  p.amount, paid.occurred_at, paid.created_at, null, i.id, null, null, null
+from invoices i join payments paid on paid.invoice_id = i.id and paid.status = 'succeeded'
+  cross join lateral (values
+    ('receivable', i.total),
+    ('revenue', -(i.usage_amount + i.items_amount)),
+    ('bad_debt', -(i.plan_amount + i.discount_amount + i.adjustment_amount)),
+    ('tax', -i.tax_amount)
+  ) as p (account, amount)
+where i.subscription_id is not null and i.unpaid_at is not null and i.state = 'paid'
+  and p.amount <> 0
+union all
+select s.app_id, coalesce(i.customer_id, c.customer_id), s.subscription_id,
+  case when s.invoice_id is null then 'unmatched_pull' else 'paid' end,
+  case when s.invoice_id is null then 'unmatched_pull ' else 'paid ' end || s.id, p.account,
+  p.amount, s.occurred_at, s.created_at, s.tx_signature, s.invoice_id, s.id, null, c.id
+from payments s left join invoices i on i.id = s.invoice_id
+  left join credits c on c.payment_id = s.id and c.reason = 'unmatched_pull'
+    and c.refund_id is null
+  cross join lateral (values
+    ('usdc', s.amount_net),
+    ('platform_fee', s.platform_fee + s.fee_owed),
+    ('platform_fee_owed', -s.fee_owed),
+    (case when s.invoice_id is null then 'customer_credit' else 'receivable' end, -s.amount_gross)
+  ) as p (account, amount)
+where s.status = 'succeeded' and p.amount <> 0
+union all
+select r.app_id, coalesce(i.customer_id, c.customer_id), r.subscription_id, 'refunded',
+  'refunded ' || r.id, p.account, p.amount, r.occurred_at, coalesce(r.recorded_at, r.created_at),
+  r.tx_signature, s.invoice_id, s.id, r.id, null
+from refunds r join payments s on s.id = r.payment_id left join invoices i on i.id = s.invoice_id
+  left join credits c on c.payment_id = s.id and c.reason = 'unmatched_pull'
+    and c.refund_id is null
+  cross join lateral (values ('refunds', r.amount), ('usdc', -r.amount)) as p (account, amount)
+where r.status = 'succeeded'
+union all
+-- A movement that an unmatched pull made is part of that pull's entry.
+select owner.app_id, c.customer_id, c.subscription_id,
+  case when c.reason = 'unmatched_pull' then 'refund_of_unmatched' else c.reason end,
+  case when c.reason = 'unmatched_pull' then 'refund_of_unmatched' else c.reason end || ' ' || c.id,
+  p.account, p.amount, c.created_at, c.created_at, null, c.invoice_id, c.payment_id, c.refund_id,
+  c.id
+from credits c join customers owner on owner.id = c.customer_id
+  cross join lateral (values
+    ('customer_credit', -c.amount),
+    (case
+      when c.reason in ('spent', 'reversed') then 'receivable'
+      when c.reason = 'change_of_plan' then 'revenue'
+      when c.reason = 'negative_item' then 'adjustments'
+      when c.reason in ('granted', 'taken_back') then 'credits_granted'
+      else 'refunds'
+    end, c.amount)
+  ) as p (account, amount)
+where c.reason <> 'unmatched_pull' or c.refund_id is not null;
+comment on view journal is 'double entry: what each invoice, payment, movement of credit and refund means for the accounts of a merchant';
+comment on column journal.entry_id is 'the kind and its row; the postings of an entry add up to 0';
+comment on column journal.amount is 'base units; debits are positive';
+comment on column journal.date is 'the time of the fact, which never changes: chain time, but the time of the closing of an invoice and of a movement of credit, which are the database''s';
+comment on column journal.tx_signature is 'the transaction that moved the money';

@@ -230,8 +230,9 @@ begin
       old.adjustment_amount, old.tax_amount, old.discount_id, old.total, old.credit_applied,
       old.amount_due, old.due_at, old.drawn_up_at, old.created_at)
     or new.lines <> old.lines
-    or (new.subscription_id, new.customer_id) is distinct from (
-      coalesce(old.subscription_id, new.subscription_id), coalesce(old.customer_id, new.customer_id))
+    or (new.subscription_id, new.customer_id, new.unpaid_at) is distinct from (
+      coalesce(old.subscription_id, new.subscription_id),
+      coalesce(old.customer_id, new.customer_id), coalesce(old.unpaid_at, new.unpaid_at))
   then
     raise exception 'an invoice stands: its lines, sums and keys do not change'
       using errcode = 'check_violation', constraint = 'invoice_stands';
@@ -483,7 +484,7 @@ CREATE OR REPLACE FUNCTION public.refund_takes_credit()
 AS $function$
 declare
   owner uuid := (select customer_id from credits
-    where payment_id = new.payment_id and reason = 'unmatched_pull' limit 1);
+    where payment_id = new.payment_id and reason = 'unmatched_pull' and refund_id is null);
   part int8 := case when new.status = 'expired' then new.amount else -new.amount end;
 begin
   if owner is null or (tg_op = 'UPDATE' and old.status = 'pending' and new.status = 'succeeded') then
@@ -493,8 +494,8 @@ begin
     part := -least(new.amount, (select balance from lock_balances(array[owner])));
   end if;
   if part <> 0 then
-    insert into credits (customer_id, amount, reason, payment_id, subscription_id)
-    values (owner, part, 'unmatched_pull', new.payment_id, new.subscription_id);
+    insert into credits (customer_id, amount, reason, payment_id, refund_id, subscription_id)
+    values (owner, part, 'unmatched_pull', new.payment_id, new.id, new.subscription_id);
   end if;
   return null;
 end
@@ -770,6 +771,7 @@ create table credits (
   reason text not null,
   invoice_id uuid,
   payment_id uuid,
+  refund_id uuid,
   subscription_id uuid,
   note text,
   noted_by text,
@@ -780,22 +782,27 @@ create table credits (
   constraint credits_reason_check CHECK ((reason = ANY (ARRAY['change_of_plan'::text, 'granted'::text, 'taken_back'::text, 'refund_to_balance'::text, 'negative_item'::text, 'unmatched_pull'::text, 'spent'::text, 'reversed'::text]))),
   constraint invoice_spends_it CHECK (((reason = ANY (ARRAY['spent'::text, 'reversed'::text])) = (invoice_id IS NOT NULL))),
   constraint note_is_whole CHECK ((((note IS NULL) = (noted_by IS NULL)) AND ((note IS NULL) OR (reason = ANY (ARRAY['granted'::text, 'taken_back'::text]))))),
+  constraint pull_makes_it CHECK (((reason <> 'unmatched_pull'::text) OR (payment_id IS NOT NULL))),
+  constraint refund_takes_it CHECK (((refund_id IS NULL) OR (reason = 'unmatched_pull'::text))),
   constraint spent_lowers_it CHECK ((((amount < 0) = (reason = ANY (ARRAY['spent'::text, 'taken_back'::text]))) OR (reason = 'unmatched_pull'::text))),
   constraint credits_customer_id_fkey FOREIGN KEY (customer_id) REFERENCES customers(id),
   constraint credits_invoice_id_fkey FOREIGN KEY (invoice_id) REFERENCES invoices(id),
   constraint credits_payment_id_fkey FOREIGN KEY (payment_id) REFERENCES payments(id),
+  constraint credits_refund_id_fkey FOREIGN KEY (refund_id) REFERENCES refunds(id),
   constraint credits_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint credits_pkey PRIMARY KEY (id)
 );
 comment on table credits is 'movements of the balances of customers; no row ever changes';
 comment on column credits.amount is 'base units; negative: it lowers the balance';
 comment on column credits.reason is 'spent: by the invoice when it was drawn up; reversed: the invoice was closed without a payment; change_of_plan: the unused part of the payment';
+comment on column credits.refund_id is 'the refund of an unmatched pull, which takes its credit back or gives it again';
 comment on column credits.subscription_id is 'the subscription to which the movement belongs, if it has one';
 comment on column credits.note is 'why the merchant granted it or took it back; null: a change of plan moved it to another customer';
 comment on column credits.noted_by is 'who did: the merchant''s wallet, or the prefix of the API key';
 CREATE INDEX credits_by_customer ON public.credits USING btree (customer_id, id);
 CREATE INDEX credits_by_invoice ON public.credits USING btree (invoice_id) WHERE (invoice_id IS NOT NULL);
 CREATE UNIQUE INDEX one_credit_per_payment ON public.credits USING btree (payment_id) WHERE (reason = 'change_of_plan'::text);
+CREATE UNIQUE INDEX one_credit_per_pull ON public.credits USING btree (payment_id) WHERE ((reason = 'unmatched_pull'::text) AND (refund_id IS NULL));
 CREATE TRIGGER balance_is_kept AFTER INSERT ON public.credits FOR EACH ROW EXECUTE FUNCTION keep_balance();
 CREATE TRIGGER credit_is_spent BEFORE INSERT ON public.credits FOR EACH ROW WHEN ((new.reason = ANY (ARRAY['spent'::text, 'reversed'::text, 'unmatched_pull'::text]))) EXECUTE FUNCTION credit_is_spent();
 
@@ -1082,6 +1089,7 @@ create table invoices (
   constraint sums_add_up CHECK ((total = (((((plan_amount + usage_amount) + items_amount) + discount_amount) + adjustment_amount) + tax_amount))),
   constraint unpaid_has_time CHECK (((unpaid_at IS NULL) OR (troubled_at IS NOT NULL))),
   constraint void_has_reason CHECK (((state = 'void'::text) = (void_reason IS NOT NULL))),
+  constraint without_payment_has_time CHECK (((state <> ALL (ARRAY['void'::text, 'uncollectible'::text])) OR (unpaid_at IS NOT NULL))),
   constraint invoices_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint invoices_offer_id_fkey FOREIGN KEY (offer_id) REFERENCES sponsorships(offer_id),
   constraint invoices_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
@@ -1569,6 +1577,7 @@ create table refunds (
   look_at timestamp with time zone default now(),
   tx_signature text,
   occurred_at timestamp with time zone,
+  recorded_at timestamp with time zone,
   excess bigint not null default 0,
   repeats uuid,
   created_at timestamp with time zone not null default now(),
@@ -1591,6 +1600,7 @@ comment on column refunds.blockhash is 'the blockhash of the offered transfer';
 comment on column refunds.blockhash_slot is 'slot of the answer that gave the blockhash';
 comment on column refunds.look_at is 'time of the next look-up of the transfer by a keeper; null once it is recorded and cannot land again, or a day after the request';
 comment on column refunds.occurred_at is 'block time of the transfer';
+comment on column refunds.recorded_at is 'when a keeper recorded the transfer; null for a repeat, which is recorded when it is created';
 comment on column refunds.excess is 'the part of a landed transfer beyond what was left of the payment, which amount_refunded does not count';
 comment on column refunds.repeats is 'the refund whose transfer landed again, as the transaction of this row';
 CREATE INDEX refunds_by_app ON public.refunds USING btree (app_id, id);
@@ -2101,3 +2111,157 @@ create view fees_brought as
           WHERE (p.status = 'succeeded'::text)) brought
   GROUP BY merchant_id;
 comment on view fees_brought is 'merchant_fees with the newer payments (100,000 at most)';
+
+create view journal as
+ SELECT i.app_id,
+    i.customer_id,
+    i.subscription_id,
+    'drawn_up'::text AS kind,
+    ('drawn_up '::text || i.id) AS entry_id,
+    p.account,
+    p.amount,
+    i.drawn_up_at AS date,
+    i.created_at AS recorded_at,
+    NULL::text AS tx_signature,
+    i.id AS invoice_id,
+    NULL::uuid AS payment_id,
+    NULL::uuid AS refund_id,
+    NULL::uuid AS credit_id
+   FROM (invoices i
+     CROSS JOIN LATERAL ( VALUES ('receivable'::text,i.total), ('revenue'::text,(- (((i.plan_amount + i.usage_amount) + i.items_amount) + i.discount_amount))), ('adjustments'::text,(- i.adjustment_amount)), ('tax'::text,(- i.tax_amount))) p(account, amount))
+  WHERE ((i.subscription_id IS NOT NULL) AND (p.amount <> 0))
+UNION ALL
+ SELECT i.app_id,
+    i.customer_id,
+    i.subscription_id,
+    COALESCE(i.void_reason, 'uncollectible'::text) AS kind,
+    ((COALESCE(i.void_reason, 'uncollectible'::text) || ' '::text) || i.id) AS entry_id,
+    p.account,
+    p.amount,
+    i.unpaid_at AS date,
+    i.unpaid_at AS recorded_at,
+    NULL::text AS tx_signature,
+    i.id AS invoice_id,
+    NULL::uuid AS payment_id,
+    NULL::uuid AS refund_id,
+    NULL::uuid AS credit_id
+   FROM (invoices i
+     CROSS JOIN LATERAL ( VALUES ('receivable'::text,(- i.total)), ('revenue'::text,((i.usage_amount + i.items_amount) +
+                CASE
+                    WHEN (i.void_reason IS NULL) THEN (0)::bigint
+                    ELSE (i.plan_amount + i.discount_amount)
+                END)), ('adjustments'::text,
+                CASE
+                    WHEN (i.void_reason IS NULL) THEN (0)::bigint
+                    ELSE i.adjustment_amount
+                END), ('bad_debt'::text,
+                CASE
+                    WHEN (i.void_reason IS NULL) THEN ((i.plan_amount + i.discount_amount) + i.adjustment_amount)
+                    ELSE (0)::bigint
+                END), ('tax'::text,i.tax_amount)) p(account, amount))
+  WHERE ((i.subscription_id IS NOT NULL) AND (i.unpaid_at IS NOT NULL) AND (p.amount <> 0))
+UNION ALL
+ SELECT i.app_id,
+    i.customer_id,
+    i.subscription_id,
+    'collectible'::text AS kind,
+    ('collectible '::text || i.id) AS entry_id,
+    p.account,
+    p.amount,
+    paid.occurred_at AS date,
+    paid.created_at AS recorded_at,
+    NULL::text AS tx_signature,
+    i.id AS invoice_id,
+    NULL::uuid AS payment_id,
+    NULL::uuid AS refund_id,
+    NULL::uuid AS credit_id
+   FROM ((invoices i
+     JOIN payments paid ON (((paid.invoice_id = i.id) AND (paid.status = 'succeeded'::text))))
+     CROSS JOIN LATERAL ( VALUES ('receivable'::text,i.total), ('revenue'::text,(- (i.usage_amount + i.items_amount))), ('bad_debt'::text,(- ((i.plan_amount + i.discount_amount) + i.adjustment_amount))), ('tax'::text,(- i.tax_amount))) p(account, amount))
+  WHERE ((i.subscription_id IS NOT NULL) AND (i.unpaid_at IS NOT NULL) AND (i.state = 'paid'::text) AND (p.amount <> 0))
+UNION ALL
+ SELECT s.app_id,
+    COALESCE(i.customer_id, c.customer_id) AS customer_id,
+    s.subscription_id,
+        CASE
+            WHEN (s.invoice_id IS NULL) THEN 'unmatched_pull'::text
+            ELSE 'paid'::text
+        END AS kind,
+    (
+        CASE
+            WHEN (s.invoice_id IS NULL) THEN 'unmatched_pull '::text
+            ELSE 'paid '::text
+        END || s.id) AS entry_id,
+    p.account,
+    p.amount,
+    s.occurred_at AS date,
+    s.created_at AS recorded_at,
+    s.tx_signature,
+    s.invoice_id,
+    s.id AS payment_id,
+    NULL::uuid AS refund_id,
+    c.id AS credit_id
+   FROM (((payments s
+     LEFT JOIN invoices i ON ((i.id = s.invoice_id)))
+     LEFT JOIN credits c ON (((c.payment_id = s.id) AND (c.reason = 'unmatched_pull'::text) AND (c.refund_id IS NULL))))
+     CROSS JOIN LATERAL ( VALUES ('usdc'::text,s.amount_net), ('platform_fee'::text,(s.platform_fee + s.fee_owed)), ('platform_fee_owed'::text,(- s.fee_owed)), (
+                CASE
+                    WHEN (s.invoice_id IS NULL) THEN 'customer_credit'::text
+                    ELSE 'receivable'::text
+                END,(- s.amount_gross))) p(account, amount))
+  WHERE ((s.status = 'succeeded'::text) AND (p.amount <> 0))
+UNION ALL
+ SELECT r.app_id,
+    COALESCE(i.customer_id, c.customer_id) AS customer_id,
+    r.subscription_id,
+    'refunded'::text AS kind,
+    ('refunded '::text || r.id) AS entry_id,
+    p.account,
+    p.amount,
+    r.occurred_at AS date,
+    COALESCE(r.recorded_at, r.created_at) AS recorded_at,
+    r.tx_signature,
+    s.invoice_id,
+    s.id AS payment_id,
+    r.id AS refund_id,
+    NULL::uuid AS credit_id
+   FROM ((((refunds r
+     JOIN payments s ON ((s.id = r.payment_id)))
+     LEFT JOIN invoices i ON ((i.id = s.invoice_id)))
+     LEFT JOIN credits c ON (((c.payment_id = s.id) AND (c.reason = 'unmatched_pull'::text) AND (c.refund_id IS NULL))))
+     CROSS JOIN LATERAL ( VALUES ('refunds'::text,r.amount), ('usdc'::text,(- r.amount))) p(account, amount))
+  WHERE (r.status = 'succeeded'::text)
+UNION ALL
+ SELECT owner.app_id,
+    c.customer_id,
+    c.subscription_id,
+        CASE
+            WHEN (c.reason = 'unmatched_pull'::text) THEN 'refund_of_unmatched'::text
+            ELSE c.reason
+        END AS kind,
+    ((
+        CASE
+            WHEN (c.reason = 'unmatched_pull'::text) THEN 'refund_of_unmatched'::text
+            ELSE c.reason
+        END || ' '::text) || c.id) AS entry_id,
+    p.account,
+    p.amount,
+    c.created_at AS date,
+    c.created_at AS recorded_at,
+    NULL::text AS tx_signature,
+    c.invoice_id,
+    c.payment_id,
+    c.refund_id,
+    c.id AS credit_id
+   FROM ((credits c
+     JOIN customers owner ON ((owner.id = c.customer_id)))
+     CROSS JOIN LATERAL ( VALUES ('customer_credit'::text,(- c.amount)), (
+                CASE
+                    WHEN (c.reason = ANY (ARRAY['spent'::text, 'reversed'::text])) THEN 'receivable'::text
+                    WHEN (c.reason = 'change_of_plan'::text) THEN 'revenue'::text
+                    WHEN (c.reason = 'negative_item'::text) THEN 'adjustments'::text
+                    WHEN (c.reason = ANY (ARRAY['granted'::text, 'taken_back'::text])) THEN 'credits_granted'::text
+                    ELSE 'refunds'::text
+                END,c.amount)) p(account, amount))
+  WHERE ((c.reason <> 'unmatched_pull'::text) OR (c.refund_id IS NOT NULL));
+comment on view journal is 'double entry: what each invoice, payment, movement of credit and refund means for the accounts of a merchant';

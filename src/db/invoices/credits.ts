@@ -95,8 +95,9 @@ export async function creditUnmatched(
     select s.customer_id, p.amount_gross, 'unmatched_pull', p.id, s.id
     from payments p join subscriptions s on s.id = p.subscription_id
     where ${paidBy(sql, signatures)} and p.status = 'succeeded' and p.source = 'keeper'
-      and p.invoice_id is null and not exists (select from credits c where c.payment_id = p.id)
+      and p.invoice_id is null
     order by s.customer_id, p.id
+    on conflict (payment_id) where reason = 'unmatched_pull' and refund_id is null do nothing
     returning id`;
   return rows.map(({ id }) => id);
 }
@@ -112,7 +113,7 @@ export async function lockUnmatched(
   const [row] = await sql<{ balance: bigint }[]>`
     select b.balance from (
       select customer_id from credits
-      where payment_id = ${paymentId} and reason = 'unmatched_pull' limit 1
+      where payment_id = ${paymentId} and reason = 'unmatched_pull' and refund_id is null
     ) as c cross join lateral lock_balances(array[c.customer_id]) as b`;
   return row?.balance;
 }

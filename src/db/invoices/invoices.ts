@@ -178,7 +178,8 @@ async function updateInvoices(
       closed_at = g.closed_at,
       troubled_at = case when ${isTroubled(sql)} then coalesce(i.troubled_at, now())
         else i.troubled_at end,
-      unpaid_at = case when g.state in ('void', 'uncollectible') then now() else i.unpaid_at end
+      unpaid_at = case when g.state in ('void', 'uncollectible')
+        then coalesce(i.unpaid_at, now()) else i.unpaid_at end
     from (${recordset(sql, invoices, { id: 'uuid', subscriptionId: 'uuid', ...stateTypes })}) as g
       join subscriptions s on s.id = g.subscription_id
     where i.id = g.id`;

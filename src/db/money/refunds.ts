@@ -298,7 +298,7 @@ export async function recordRefund(
       where p.id = paid.id and paid.fits > 0
     )
     update refunds r set status = 'succeeded', tx_signature = ${txSignature},
-      occurred_at = ${occurredAt}, excess = r.amount - paid.fits
+      occurred_at = ${occurredAt}, recorded_at = now(), excess = r.amount - paid.fits
     from paid where r.id = ${id}
     returning r.id, r.payment_id as transaction_id, r.subscription_id, r.amount, r.excess`;
   return row;

@@ -339,6 +339,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'credits',
       'credit_notes',
       'credit_balances',
+      'journal',
       'sponsorships',
       'transactions',
       'payment_attempts',

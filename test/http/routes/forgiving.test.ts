@@ -92,11 +92,12 @@ void t.test('a retry with the same Idempotency-Key gets the same answer', async 
 });
 
 void t.test('while a payment is being collected, or nothing is, it is CONFLICT', async (t) => {
+  const unpaid = { unpaidAt: period(0), troubledAt: period(0) };
   for (const [close, message] of [
     [{ state: 'paid' }, /refund its payment/],
-    [{ state: 'uncollectible' }, /uncollectible/],
-    [{ state: 'void', voidReason: 'ended' }, /is void/],
-    [{ state: 'void', voidReason: 'replaced' }, /has replaced/],
+    [{ state: 'uncollectible', ...unpaid }, /uncollectible/],
+    [{ state: 'void', voidReason: 'ended', ...unpaid }, /is void/],
+    [{ state: 'void', voidReason: 'replaced', ...unpaid }, /has replaced/],
   ] as const) {
     const { sql, forgive, read } = await scene(t);
     await sql`update invoices set ${sql({ closedAt: period(0), ...close })}`;

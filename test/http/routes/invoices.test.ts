@@ -199,7 +199,8 @@ void t.test('the upcoming invoice is previewed, or is the open one', async (t) =
 
   const id = await insertInvoice(sql, subscriptionId, { from: period(1) });
   t.match((await get(path)).body.data, { id, total: '10000000', drawnUpAt: cover.coversFrom });
-  await close(sql, id, { state: 'void', voidReason: 'replaced' });
+  const unpaid = { unpaidAt: period(1), troubledAt: period(1) };
+  await close(sql, id, { state: 'void', voidReason: 'replaced', ...unpaid });
   t.match((await get(path)).body.data, { id: null, total: '7500000' });
 
   for (const fields of [
