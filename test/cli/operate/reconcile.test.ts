@@ -56,8 +56,11 @@ void t.test(
     await stage.sql`update subscription_work set paid_through = ${gone!.periodStart}, due_at = ${gone!.periodStart} where subscription_id = ${lost.id}`;
     await stage.sql`update payments set amount_gross = amount_gross + 1, amount_net = amount_net + 1 where subscription_id = ${altered.id} and attempt = 1
     and period_start = (select max(period_start) from payments where subscription_id = ${altered.id})`;
-    await stage.sql`update payments set tx_signature = ${generateKeypair().address} where subscription_id = ${invented.id}
-    and period_start = (select max(period_start) from payments where subscription_id = ${invented.id})`;
+    const [theirs] = (await stage.payments(invented)).slice(-1);
+    const invention = generateKeypair().address;
+    await stage.sql`
+      update payments set tx_signature = ${invention} where tx_signature = ${theirs!.txSignature}
+        and subscription_id = ${invented.id}`;
 
     const kinds = async (repair: boolean) =>
       (await reconcile(reconciler, { ...range, repair })).differences
@@ -91,7 +94,9 @@ void t.test(
     t.same((await stage.row(lost)).paidThrough, gone!.periodEnd);
     t.equal((await stage.events(lost)).at(-1)?.data.txSignature, gone!.txSignature);
     t.equal((await kinds(true)).length, 3, 'and once');
-    // At the end of a test, payments agree with their invoices.
+    // At the end of a test, payments agree with their invoices and with the chain.
+    await stage.sql`
+      update payments set tx_signature = ${theirs!.txSignature} where tx_signature = ${invention}`;
     await stage.sql`update payments set amount_gross = amount_gross - 1, amount_net = amount_net - 1 where amount_gross % 10 = 1`;
   },
 );
@@ -296,7 +301,8 @@ void t.test(
       await tx`delete from payments`;
       await tx`delete from payment_attempts where subscription_id = ${lost.id}`;
       await tx`delete from invoices where subscription_id = ${lost.id}`;
-      await tx`update invoices set state = 'uncollectible'`;
+      await tx`
+        update invoices set state = 'uncollectible', unpaid_at = now(), troubled_at = now()`;
       await tx`update payment_attempts set created_at = now() where subscription_id = ${late.id}`;
     });
     const reconciler = { ...reconcilerOf(stage), publicUrl: 'https://pay.example' };
