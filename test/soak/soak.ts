@@ -7,6 +7,7 @@ import { seeded } from '../../src/local/sandbox/random.ts';
 import { creditBreaches } from '../fixtures/credit-breaches.ts';
 import { afterTheEnd, revived } from '../fixtures/ends.ts';
 import { invoiceBreaches } from '../fixtures/invoice-breaches.ts';
+import { journalBreaches } from '../fixtures/journal-breaches.ts';
 import { subscribeAnew } from './acts.ts';
 import { gatherMerchants, gatherPlayers } from './cast.ts';
 import { type CreditFigures, readCreditFigures } from './credits.ts';
@@ -235,6 +236,8 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
       reconcileFindsNothingFalse: await stubborn(() => reconcileBreaches(ground)),
       invoicesAgree: await stubborn(() => invoiceBreaches(ground.sql)),
       creditsAddUp: await stubborn(() => creditBreaches(ground.sql)),
+      // What the chain moved is for reconcile to compare, above.
+      journalAddsUp: await stubborn(() => journalBreaches(ground.sql, () => null)),
       nothingAfterTheEnd: await stubborn(() => afterTheEnd(ground.sql)),
       whatEndedStaysEnded: await stubborn(() =>
         revived(ground.sql, { asked: ground.asked, registerUnclaimed: halfPrice }),
