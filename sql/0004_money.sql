@@ -383,7 +383,7 @@ comment on column credit_notes.takes_time_from is 'from here on the covered time
 create index credit_notes_by_payment on credit_notes (payment_id);
 create index credit_notes_taking_time on credit_notes (subscription_pda)
   where takes_time_from is not null;
-create unique index one_note_takes_time on credit_notes (invoice_id)
+create unique index one_note_takes_time on credit_notes (invoice_id, reason)
   where takes_time_from is not null;
 
 create function notes_fit() returns trigger language plpgsql as $$
@@ -393,8 +393,10 @@ declare
 begin
   if paid is null
     or paid < (select sum(amount) from credit_notes where invoice_id = new.invoice_id)
+    or not exists (select from payments where id = new.payment_id and status = 'succeeded'
+      and invoice_id = new.invoice_id and subscription_pda = new.subscription_pda)
   then
-    raise exception 'credit notes take back at most what was paid of their invoice'
+    raise exception 'credit notes take back at most what a payment paid of its invoice'
       using errcode = 'check_violation', constraint = 'notes_fit';
   end if;
   return null;

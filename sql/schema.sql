@@ -419,8 +419,10 @@ declare
 begin
   if paid is null
     or paid < (select sum(amount) from credit_notes where invoice_id = new.invoice_id)
+    or not exists (select from payments where id = new.payment_id and status = 'succeeded'
+      and invoice_id = new.invoice_id and subscription_pda = new.subscription_pda)
   then
-    raise exception 'credit notes take back at most what was paid of their invoice'
+    raise exception 'credit notes take back at most what a payment paid of its invoice'
       using errcode = 'check_violation', constraint = 'notes_fit';
   end if;
   return null;
@@ -761,7 +763,7 @@ comment on column credit_notes.amount is 'base units; 0: nothing was left to tak
 comment on column credit_notes.takes_time_from is 'from here on the covered time of the invoice gives no access; null: it stays';
 CREATE INDEX credit_notes_by_payment ON public.credit_notes USING btree (payment_id);
 CREATE INDEX credit_notes_taking_time ON public.credit_notes USING btree (subscription_pda) WHERE (takes_time_from IS NOT NULL);
-CREATE UNIQUE INDEX one_note_takes_time ON public.credit_notes USING btree (invoice_id) WHERE (takes_time_from IS NOT NULL);
+CREATE UNIQUE INDEX one_note_takes_time ON public.credit_notes USING btree (invoice_id, reason) WHERE (takes_time_from IS NOT NULL);
 CREATE TRIGGER notes_fit AFTER INSERT ON public.credit_notes FOR EACH ROW EXECUTE FUNCTION notes_fit();
 
 create table credits (

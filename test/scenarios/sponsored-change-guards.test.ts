@@ -141,6 +141,20 @@ void t.test('serve changes a balance by movements alone, and spends none', async
     { code: '23514', constraint_name: 'notes_fit' },
     'never more than the wallet has paid',
   );
+  await t.rejects(
+    serve`insert into credit_notes (invoice_id, payment_id, subscription_pda, reason, amount,
+          takes_time_from)
+        select i.id, uuid_v7(), i.subscription_pda, 'change_of_plan', 0, i.covers_from
+        from invoices i`,
+    { code: /23503|23514/ },
+    'a note names the payment of its invoice',
+  );
+  await t.rejects(
+    serve`insert into credit_notes (invoice_id, payment_id, subscription_pda, reason, amount,
+          refund_id) values (${invoiceId}, ${id}, 'a', 'refund', 0, ${id})`,
+    denied,
+  );
+  await t.rejects(serve`insert into refunds (status) values ('succeeded')`, denied);
   const shown = await asks(buyer, large);
   await hands(buyer, shown);
   await settles(stage);

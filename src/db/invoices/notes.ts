@@ -25,12 +25,12 @@ export const refundedThrough = (sql: Queryable) => sql`
   case when exists (
     select from credit_notes n join invoices i on i.id = n.invoice_id
     where n.subscription_pda = s.subscription_pda and n.takes_time_from is not null
-      and (n.reason = 'resumed' or s.replaced_by is null)
-      and i.covers_to = w.paid_through and not exists (
+      and (n.reason = 'resumed' or s.replaced_by is null or s.replaced_at > n.takes_time_from)
+      and coalesce(i.covers_to, i.period_end) = w.paid_through and not exists (
         select from invoices o
         where o.subscription_pda = i.subscription_pda and o.reason = 'period'
           and ${isStanding(sql)} and o.period_start = i.period_start
-          and o.covers_from > i.covers_from
+          and o.covers_from > coalesce(i.covers_from, i.period_start) and o.subscription_id <= s.id
           and (o.state = 'paid' or o.void_reason = 'forgiven'))
   ) then w.paid_through end`;
 
@@ -58,5 +58,5 @@ export async function noteUnused(
     select p.invoice_id, p.id, p.subscription_pda, 'change_of_plan', g.amount, ${at}
     from (${recordset(sql, parts, { paymentId: 'uuid', amount: 'int8' })}) as g
       join payments p on p.id = g.payment_id
-    on conflict (invoice_id) where takes_time_from is not null do nothing`;
+    on conflict (invoice_id, reason) where takes_time_from is not null do nothing`;
 }

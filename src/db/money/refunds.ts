@@ -270,8 +270,9 @@ interface FinalTransfer {
 /** Locks the subscription and the payment of a refund until the transaction ends. */
 export async function lockRefunded(sql: Transaction, id: string): Promise<void> {
   const [refund] = await sql<{ paymentId: string }[]>`
-    select r.payment_id from refunds r join subscriptions s on s.id = r.subscription_id
-    where r.id = ${id} for no key update of s`;
+    select r.payment_id from refunds r join subscriptions o on o.id = r.subscription_id
+      join subscriptions s on s.subscription_pda = o.subscription_pda
+    where r.id = ${id} order by s.id desc for no key update of s`;
   if (refund !== undefined) await lockPaid(sql, refund.paymentId);
 }
 

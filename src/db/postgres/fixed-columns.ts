@@ -87,6 +87,9 @@ export const notRefunded = [
   'created_at',
 ];
 
+/** Columns of a refund that a keeper writes when it records the transfer. */
+export const transferColumns = ['tx_signature', 'occurred_at', 'recorded_at', 'excess'];
+
 export const refundTerms = [
   'id',
   'app_id',

@@ -144,7 +144,8 @@ export interface PaidOf {
  */
 const paidParts = (sql: Queryable, { id, at }: PaidOf) => sql`
   select p.id, p.amount_gross, p.amount_net, i.credit_applied as credit_spent, p.period_end,
-    i.plan_amount + i.discount_amount + i.tax_amount as plan_total,
+    case when i.reason = 'foreign' then i.total
+      else i.plan_amount + i.discount_amount + i.tax_amount end as plan_total,
     n.amount as plan_amount, coalesce(i.covers_from, p.period_start) as covers_from,
     p.amount_refunded as refunded,
     exists (

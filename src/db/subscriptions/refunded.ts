@@ -33,9 +33,9 @@ export const isRefunded = (sql: Queryable) => sql`exists (${lastRefunded(sql)})`
 const takeTime = (sql: Queryable) => sql`
   insert into credit_notes (invoice_id, payment_id, subscription_pda, reason, amount,
     takes_time_from)
-  select i.id, r.id, r.subscription_pda, 'resumed', 0, i.covers_from
-  from refunded r join invoices i on i.id = r.invoice_id where i.covers_from is not null
-  on conflict (invoice_id) where takes_time_from is not null do nothing`;
+  select i.id, r.id, r.subscription_pda, 'resumed', 0, coalesce(i.covers_from, i.period_start)
+  from refunded r join invoices i on i.id = r.invoice_id
+  on conflict (invoice_id, reason) where takes_time_from is not null do nothing`;
 
 /**
  * Ends the access of the last paid period of this registration if its payment was refunded in full.
@@ -62,13 +62,16 @@ export async function endRefundedPeriod(
   paymentId: string,
   at: Date,
 ): Promise<void> {
+  const [payment] = await tx`
+    select 1 from payments p where p.id = ${paymentId} and p.status = 'succeeded'
+      and not p.further and ${isRefundedInFull(tx, 'p')}`;
+  if (payment === undefined) return;
   await tx`
     with refunded as (
       select p.id, p.invoice_id, p.subscription_pda from payments p
-      where p.id = ${paymentId} and p.status = 'succeeded' and not p.further
-        and ${isRefundedInFull(tx, 'p')} and exists (select from subscriptions n
-          where n.subscription_pda = p.subscription_pda and n.status in ('active', 'past_due')
-            and coalesce(n.resumed_at, n.created_at) >= ${at})
+      where p.id = ${paymentId} and exists (select from subscriptions n
+        where n.subscription_pda = p.subscription_pda and n.status in ('active', 'past_due')
+          and coalesce(n.resumed_at, n.created_at) >= ${at})
     ) ${takeTime(tx)}`;
   await writePaid(tx, [paymentId]);
 }

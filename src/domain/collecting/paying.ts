@@ -156,8 +156,9 @@ export function applyCover(
   else if (isDue) {
     const drawn = drawUp(terms, period, { minimum: 0n, room: 0n });
     const at = row.billedFrom === null ? period.start : unixSeconds(row.billedFrom);
-    if (drawn.total > 0n)
-      recordCredit(update, period, { invoice: newInvoice(drawn, period, at), at });
+    const invoice = newInvoice(drawn, period, at);
+    if (drawn.total > 0n) recordCredit(update, period, { invoice, at });
+    else pay(update, invoice, timeOf(at));
   }
 }
 
