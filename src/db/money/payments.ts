@@ -1,6 +1,7 @@
 // Payments. Each paid period has one succeeded row. Each extra pull in a paid period has one more
 // succeeded row. Each failed attempt has one failed row.
 import { creditUnmatched } from '../invoices/credits.ts';
+import { giveBackUnmatched } from '../invoices/given-back.ts';
 import type { Invoice } from '../invoices/invoices.ts';
 import { creditedPart, isTimeTaken } from '../invoices/notes.ts';
 import type { Queryable } from '../postgres/connect.ts';
@@ -78,8 +79,17 @@ export async function insertPayments(
       amount_gross, platform_fee, amount_net, fee_owed, tx_signature,
         failure_reason, attempt, occurred_at)
     select * from (${rows}) as given`;
-  const unmatched = payments.filter(isUnmatched).flatMap(({ txSignature }) => txSignature ?? []);
-  return unmatched.length === 0 ? [] : creditUnmatched(sql, unmatched);
+  const unmatched = payments
+    .filter(isUnmatched)
+    .flatMap(({ subscriptionPda, txSignature }) =>
+      txSignature === null ? [] : [{ subscriptionPda, txSignature }],
+    );
+  if (unmatched.length === 0) return [];
+  await giveBackUnmatched(sql, unmatched);
+  return creditUnmatched(
+    sql,
+    unmatched.map(({ txSignature }) => txSignature),
+  );
 }
 
 /** Whether a payment is a pull of a keeper that paid no invoice. */
