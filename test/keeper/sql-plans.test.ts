@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import t from 'tap';
+import { giveBackUnmatched } from '../../src/db/invoices/given-back.ts';
 import { readInvoicesOfPulls, readUnpaidInvoices } from '../../src/db/invoices/invoices.ts';
 import { dailyFigures } from '../../src/db/money/analytics.ts';
 import {
@@ -15,6 +16,7 @@ import {
 } from '../../src/db/money/payment-attempts.ts';
 import { readPulled, readRecorded } from '../../src/db/money/payments.ts';
 import * as refunds from '../../src/db/money/refunds.ts';
+import { readBooked } from '../../src/db/operating/journal.ts';
 import { listKnown, listUnexplained, findOwner } from '../../src/db/operating/reconciliation.ts';
 import { connect, type Sql, type Transaction } from '../../src/db/postgres/connect.ts';
 import * as leases from '../../src/db/subscriptions/leases.ts';
@@ -320,6 +322,17 @@ void t.test(
           ),
       ],
       listKnown: [2 * BATCH, (sql) => listKnown(sql, signatures)],
+      readBooked: [2 * BATCH, (sql) => readBooked(sql, signatures)],
+      giveBackUnmatched: [
+        BATCH,
+        (sql) =>
+          giveBackUnmatched(
+            sql,
+            signatures.map((txSignature, index) => ({
+              ...{ subscriptionPda: pdas[index] ?? '', txSignature },
+            })),
+          ),
+      ],
       listUnexplained: [1, (sql) => listUnexplained(sql, { since: new Date(0), until: NOW })],
       findOwner: [1, (sql) => findOwner(sql, first!.subscriptionPda, signatures[0]!)],
       claimOne: [1, (sql) => leases.claimOne(sql, first!, 45)],

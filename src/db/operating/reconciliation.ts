@@ -1,6 +1,7 @@
 // Statements for `billing reconcile`: reading the recorded payments to compare with the chain, and
 // finding the registration of a missing payment.
 import bs58 from 'bs58';
+import { rightlySpent } from '../invoices/given-back.ts';
 import type { PaymentRow } from '../money/payments.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { recordset } from '../postgres/recordset.ts';
@@ -189,8 +190,7 @@ export function listCreditFaults(sql: Queryable): Promise<CreditFault[]> {
     select t.customer_id, format('invoice %s applies %s of credit and has spent %s', i.id,
       i.credit_applied, t.sum)
     from spent t join invoices i on i.id = t.invoice_id
-    where t.sum <> i.credit_applied and (i.state in ('open', 'paid') or t.sum <> 0)
-      and i.subscription_id is not null
+    where t.sum <> ${rightlySpent(sql)} and i.subscription_id is not null
     order by 1, 2 limit 100`;
 }
 
@@ -249,11 +249,16 @@ export async function listKnown(
 
 /** An attempt whose result was not found in the transaction history. */
 export interface UnexplainedAttempt {
+  id: string;
+  subscriptionId: string;
   signature: string;
   subscriptionPda: string;
+  planPda: string;
   amountGross: bigint;
   periodStart: Date;
   createdAt: Date;
+  /** Slot of the answer that gave its blockhash: it cannot have landed before. */
+  blockhashSlot: bigint;
 }
 
 /** Lists attempts that became `unexplained` in [since, until). */
@@ -262,8 +267,10 @@ export async function listUnexplained(
   { since, until }: { since: Date; until: Date },
 ): Promise<UnexplainedAttempt[]> {
   const rows = await sql<(Omit<UnexplainedAttempt, 'signature'> & { signature: Buffer })[]>`
-    select t.signature, a.subscription_pda, a.amount_gross, a.period_start, a.created_at
+    select a.id, a.subscription_id, t.signature, a.subscription_pda, p.plan_pda, a.amount_gross,
+      a.period_start, a.created_at, t.blockhash_slot
     from payment_attempts a join transactions t on t.id = a.transaction_id
+      join subscriptions s on s.id = a.subscription_id join plans p on p.id = s.plan_id
     where a.state = 'unexplained' and a.resolved_at >= ${since} and a.resolved_at < ${until}
     order by a.resolved_at, a.id`;
   return rows.map((row) => ({ ...row, signature: bs58.encode(row.signature) }));

@@ -31,6 +31,8 @@ export interface Difference {
     | 'unexplained'
     /** The credit of a customer does not add up (listCreditFaults). */
     | 'credits_differ'
+    /** The journal has other sums of a transaction than the chain (reconcile/journal.ts). */
+    | 'journal_differs'
     /** A refund is recorded, but the chain has no such transfer. */
     | 'refund_not_on_chain'
     /** The recorded transfer of a refund moved more than was left of its payment. */

@@ -1,14 +1,14 @@
 // The comparison of `billing reconcile`: (1) each recorded payment must be on chain, (2) each pull
 // on chain must be recorded, by a keeper or by another puller (on-chain.ts, missing.ts), (3) the
-// sums in the statements must equal the sums on chain (statements.ts). With `repair`, missing
-// payments are recorded. No recorded payment is changed or deleted.
+// sums in the statements must equal the sums on chain (statements.ts), (4) the journal must say of
+// each transaction what it has moved (journal.ts). With `repair`, missing payments are recorded and
+// credit is mended (credits.ts, unexplained.ts). No recorded payment is changed or deleted.
 import bs58 from 'bs58';
 import type { FoundTransaction } from '../../../chain/rpc/responses.ts';
 import type { Rpc } from '../../../chain/rpc/rpc.ts';
 import { readListed } from '../../../chain/rpc/transactions.ts';
 import { timeOf, unixSeconds } from '../../../chain/time.ts';
 import {
-  listCreditFaults,
   listRecorded,
   listTreasuries,
   type RecordedPayment,
@@ -23,10 +23,13 @@ import {
 } from '../../../domain/collecting/differences.ts';
 import { pullsIn } from '../../../domain/collecting/transaction-pulls.ts';
 import { each } from '../../../each.ts';
-import { compareOnChain, nameUnexplained, nameUnknown } from './missing.ts';
+import { compareCredits, type RecordRepair } from './credits.ts';
+import { compareJournal, type PaidRefund } from './journal.ts';
+import { compareOnChain, nameUnknown } from './missing.ts';
 import { byPlans, pullsOnChain, type ReadTransactions } from './on-chain.ts';
 import { registerLost, type Unregistered } from './registrations.ts';
 import { compareRefunds, compareStatements, ShownDays } from './statements.ts';
+import { compareUnexplained } from './unexplained.ts';
 
 export interface Reconciliation {
   /** Number of recorded payments that were compared with the chain. */
@@ -55,6 +58,8 @@ export interface Reconciler {
   keepers: readonly string[];
   /** Base URL of the pages. If undefined, differences name only the path of a page. */
   publicUrl?: string;
+  /** Records each repair of credit. Default: nothing is recorded. */
+  recordRepair?: RecordRepair;
 }
 
 const PAGE = 500;
@@ -84,6 +89,7 @@ export async function reconcile(
     treasuries,
     transactions: new Map(),
     unreadable: new Map(),
+    reached: new Map(),
   };
   const all = await pullsOnChain(reconciler, transactionsRead, { since, until }, (onChain) =>
     onProgress?.({ onChain, recorded: 0 }),
@@ -112,9 +118,18 @@ export async function reconcile(
   const how = { repair, publicUrl, unfounded, chain };
   differences.push(...(await compareOnChain(reconciler.sql, ours, how)));
   differences.push(...(await nameUnknown(reconciler.sql, listed)));
-  differences.push(...(await nameUnexplained(reconciler.sql, { since, until }, ours)));
-  differences.push(...(await nameCredits(reconciler.sql)));
-  differences.push(...(await compareRefunds(reconciler.sql, range, sumsOnChain, read)));
+  const { reached } = transactionsRead;
+  const recordRepair = repair ? (reconciler.recordRepair ?? recordNothing) : undefined;
+  const seen = { range, onChain: ours, reached, read, recordRepair };
+  differences.push(...(await compareUnexplained(reconciler.sql, seen)));
+  differences.push(...(await compareCredits(reconciler.sql, recordRepair)));
+  const paid: PaidRefund[] = [];
+  const shown = { shown: sumsOnChain, paid };
+  differences.push(...(await compareRefunds(reconciler.sql, range, shown, read)));
+  const named = new Set(
+    differences.filter((one) => !one.repaired).map(({ signature }) => signature),
+  );
+  differences.push(...(await compareJournal(reconciler.sql, ours, paid, named)));
   // If this run recorded missing payments, the statements already contain these payments, but
   // `sumsOnChain` does not. The statements are therefore compared by the next run.
   if (!differences.some(({ repaired }) => repaired))
@@ -122,16 +137,7 @@ export async function reconcile(
   return { recorded, onChain: ours.length, elsewhere, differences, unregistered };
 }
 
-/** Reports each customer whose credit does not add up. */
-async function nameCredits(sql: Sql): Promise<Difference[]> {
-  return (await listCreditFaults(sql)).map(({ customerId, detail }) => ({
-    kind: 'credits_differ',
-    signature: '',
-    subscriptionPda: '',
-    detail: `customer ${customerId}: ${detail}`,
-    repaired: false,
-  }));
-}
+const recordNothing: RecordRepair = () => Promise.resolve();
 
 async function compareRecorded(
   { sql, rpc, programId, keepers }: Reconciler,

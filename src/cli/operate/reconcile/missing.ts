@@ -1,6 +1,5 @@
 // Finds payments on chain that were never recorded. Reports (1) pulled payments without a record,
-// (2) unreadable transactions, (3) payment attempts whose outcome no transaction history shows.
-// With `repair`, records the payments of (1).
+// (2) unreadable transactions. With `repair`, records the payments of (1).
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { timeOf } from '../../../chain/time.ts';
@@ -9,7 +8,6 @@ import {
   findOwner,
   findPulledFrom,
   listKnown,
-  listUnexplained,
   readFeeBps,
 } from '../../../db/operating/reconciliation.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
@@ -151,38 +149,3 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
 /** Adds the owed fee to a pull of another puller. */
 const withFee = (pull: Pull, feeBps: number): Pull =>
   pull.source === 'foreign' ? { ...pull, feeOwed: split(pull.gross, feeBps).fee } : pull;
-
-/**
- * Returns a difference for each attempt that became `unexplained` in `range`, unless the attempt's
- * payment is recorded or is in `onChain`. An attempt is `unexplained` when no transaction history
- * shows whether it landed.
- */
-export async function nameUnexplained(
-  sql: Sql,
-  range: { since: Date; until: Date },
-  onChain: readonly PlanPull[],
-): Promise<Difference[]> {
-  const attempts = await listUnexplained(sql, range);
-  const recorded = await listKnown(
-    sql,
-    attempts.map(({ signature }) => signature),
-  );
-  const found = onChain.map(({ subscriptionPda, pull: { signature } }) => ({
-    signature,
-    subscriptionPda,
-  }));
-  const keyOf = (one: { signature: string; subscriptionPda: string }) =>
-    `${one.signature} ${one.subscriptionPda}`;
-  const isKnown = new Set([...recorded, ...found].map(keyOf));
-  return attempts
-    .filter((one) => !isKnown.has(keyOf(one)))
-    .map(({ signature, subscriptionPda, amountGross, periodStart, createdAt }) => ({
-      kind: 'unexplained',
-      signature,
-      subscriptionPda,
-      detail:
-        `${amountGross.toString()} for the period from ${periodStart.toISOString()} were signed for, and no history shows whether they were moved: ` +
-        `compare again with --since ${createdAt.toISOString().slice(0, 10)} and an RPC endpoint with the whole history`,
-      repaired: false,
-    }));
-}

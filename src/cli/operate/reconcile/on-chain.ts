@@ -27,6 +27,8 @@ export interface ReadTransactions {
   readonly treasuries: readonly string[];
   readonly transactions: Map<string, ConfirmedTransaction>;
   readonly unreadable: Map<string, UnreadableTransaction>;
+  /** The slot of the oldest listed transaction of each address, also if it is not in the range. */
+  readonly reached: Map<string, bigint>;
 }
 
 /**
@@ -53,7 +55,7 @@ export async function byPlans(
  */
 export async function pullsOnChain(
   { sql, rpc, programId, keepers }: Parts,
-  { treasuries, transactions, unreadable }: ReadTransactions,
+  { treasuries, transactions, unreadable, reached }: ReadTransactions,
   range: { since: Date; until: Date },
   onPulls: (count: number) => void,
 ): Promise<PlanPull[]> {
@@ -78,21 +80,26 @@ export async function pullsOnChain(
     onPulls(found.length);
   };
   const plans = await listPublishedPlans(sql);
-  for (const address of [...keepers, ...plans]) await eachListed(rpc, address, range, take);
+  for (const address of [...keepers, ...plans]) {
+    const oldest = await eachListed(rpc, address, range, take);
+    if (oldest !== undefined) reached.set(address, oldest);
+  }
   return found;
 }
 
 /**
  * Calls `work` for each successful transaction that names `address`. Transactions with a block time
- * before `since`, or at or after `until`, are left out.
+ * before `since`, or at or after `until`, are left out. Returns the slot of the oldest transaction
+ * that was listed.
  */
 async function eachListed(
   rpc: Rpc,
   address: string,
   { since, until }: { since: Date; until: Date },
   work: (listed: SignatureInfo) => Promise<void>,
-): Promise<void> {
+): Promise<bigint | undefined> {
   let before: string | undefined;
+  let oldest: bigint | undefined;
   for (;;) {
     const page = await rpc.getSignaturesForAddress(address, {
       before,
@@ -107,12 +114,13 @@ async function eachListed(
     );
     await each(wanted, AT_ONCE, work);
     const last = page.at(-1);
+    oldest = last?.slot ?? oldest;
     if (
       last === undefined ||
       page.length < 1000 ||
       (last.blockTime !== null && last.blockTime < unixSeconds(since))
     )
-      return;
+      return oldest;
     before = last.signature;
   }
 }

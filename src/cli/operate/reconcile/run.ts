@@ -16,6 +16,7 @@ import { withProgress } from '../../terminal/progress.ts';
 import { table } from '../../terminal/table.ts';
 import { type ReasonFlag, record } from '../recorded.ts';
 import { reconcile, type Reconciliation } from './compare.ts';
+import type { RecordRepair } from './credits.ts';
 
 export interface ReconcileFlags extends ReasonFlag {
   since?: string;
@@ -59,6 +60,7 @@ export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
         programId: config.programId ?? SUBSCRIPTIONS_PROGRAM,
         keepers: config.keeperAddresses ?? (keeper === undefined ? [] : [keeper]),
         publicUrl: config.publicUrl,
+        recordRepair: recorderOf(flags),
       };
       const result = await withProgress('comparing with the chain', ({ update }) =>
         reconcile(reconciler, {
@@ -102,8 +104,13 @@ export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
   return runCommand(flags.envFile, command, { role: 'reconcile' });
 }
 
-/** The differences that --repair can record. */
-const RECORDABLE = ['not_recorded', 'charged_twice', 'after_end'];
+const recorderOf =
+  (flags: ReconcileFlags): RecordRepair =>
+  (tx, what) =>
+    record(tx, 'reconcile --repair', what, flags);
+
+/** The differences that --repair can mend. */
+const MENDABLE = ['not_recorded', 'charged_twice', 'after_end', 'unexplained', 'credits_differ'];
 
 /** Counts the unrepaired differences. Unreadable transactions do not count (see reconcileBooks). */
 const leftOf = ({ differences }: Reconciliation) =>
@@ -150,15 +157,15 @@ function describe(result: Reconciliation, repair: boolean): string {
     'DIFFERENCE',
     'TRANSACTION',
     'SUBSCRIPTION',
-    ...(repair ? ['RECORDED NOW'] : []),
+    ...(repair ? ['REPAIRED NOW'] : []),
     'DETAIL',
   ];
   const unreadable = unreadableOf(result);
   const unread =
     unreadable === 0 ? '' : ` ${unreadable} transactions are unreadable and were not compared.`;
   const hint =
-    !repair && differences.some(({ kind }) => RECORDABLE.includes(kind))
-      ? ' --repair records missing payments.'
+    !repair && differences.some(({ kind }) => MENDABLE.includes(kind))
+      ? ' --repair records missing payments, and mends credit where the right value is certain.'
       : '';
   return `${table(head, rows, painter(process.stdout))}${compared}: ${differences.length - unreadable} differences, ${leftOf(result)} left.${unread}${hint}${others}`;
 }

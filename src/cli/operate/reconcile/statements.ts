@@ -14,6 +14,7 @@ import type { Sql } from '../../../db/postgres/connect.ts';
 import { monthRange } from '../../../domain/accounts/statement.ts';
 import { type Difference, unreadableRecord } from '../../../domain/collecting/differences.ts';
 import { each } from '../../../each.ts';
+import type { PaidRefund } from './journal.ts';
 
 const PAGE = 500;
 const AT_ONCE = 16;
@@ -80,12 +81,13 @@ export class ShownDays {
 const nothing = (): Sums => ({ gross: 0n, fees: 0n, net: 0n, refunded: 0n });
 
 /**
- * Compares the recorded refunds with the chain. Adds each refund without a difference to `shown`.
+ * Compares the recorded refunds with the chain. Adds each refund without a difference to `shown`
+ * and to `paid`.
  */
 export async function compareRefunds(
   sql: Sql,
   { since, until }: Range,
-  shown: ShownDays,
+  { shown, paid }: { shown: ShownDays; paid: PaidRefund[] },
   read: (signature: string) => Promise<FoundTransaction | null>,
 ): Promise<Difference[]> {
   const differences: Difference[] = [];
@@ -102,6 +104,7 @@ export async function compareRefunds(
     const seconds = found !== null && 'blockTime' in found ? found.blockTime : null;
     const landedAt = seconds === null ? occurredAt : new Date(Number(seconds) * 1000);
     shown.add(appId, landedAt, occurredAt, { refunded: amount });
+    paid.push({ signature, subscriptionPda, amount });
     if (excess > 0n) {
       const kind = 'refund_excess';
       const detail = `refund ${id} returned ${amount}, ${excess} more than was left of its payment`;
