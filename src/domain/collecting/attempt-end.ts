@@ -21,7 +21,7 @@ import { registeredAccount } from './decide.ts';
 import type { Rules } from './decision.ts';
 import { closingDue, noteRead } from './ending.ts';
 import { keeperRetryAt } from './keeper-backoff.ts';
-import { type KnownPull, nextAfter, recordPull } from './pulls.ts';
+import { type KnownPull, nextAfter, nextDueAfter, recordPull } from './pulls.ts';
 import type { Assessment } from './settlement.ts';
 import { applyFailure, isLive, type SubscriptionUpdate, termsOf, updateOf } from './transitions.ts';
 
@@ -155,18 +155,11 @@ function endOf(
     return { update, resolution: resolve('failed', `another payment failed: ${end.error}`) };
   }
   const account = view instanceof Error ? null : registeredAccount(row, view.subscription);
-  const period =
-    account === null || view instanceof Error ? null : pullPeriod(account, view.plan, now);
-
   if (end.kind === 'paid') {
     const { pull, earlier } = end;
     for (const other of earlier) recordPull(update, mark(other), timeOf(pull.periodStart));
-    // If the on-chain account could not be read, the next payment is due at the end of the paid
-    // period. A later read of the account corrects this time.
-    const next =
-      account === null || period === null
-        ? timeOf(pull.periodEnd)
-        : nextAfter(pull.periodStart, account, period);
+    const plan = view instanceof Error ? null : view.plan;
+    const next = nextDueAfter(pull, account, { plan, now });
     // If the period was unpaid until now, recordPull() sets the next due time. If the period was
     // already paid, the subscription stays due now, and its accounts are read again.
     if (isLive(state)) state.dueAt = timeOf(now);

@@ -1,13 +1,13 @@
 // Records on-chain payments (pulls) that the database lacks.
 import type { SubscriptionAccount, SubscriptionTerms } from '../../chain/program/layouts.ts';
-import { periodSeconds, type PullPeriod } from '../../chain/program/period.ts';
+import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { Invoice } from '../../db/invoices/invoices.ts';
 import { readPulled } from '../../db/money/payments.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import { attemptInvoice } from '../invoices/allocate.ts';
-import type { Pull } from './chain-view.ts';
+import type { ChainView, Pull } from './chain-view.ts';
 import { applyAfterEnd, applyCover, applyFurther, applyPayment, applyUnmatched } from './paying.ts';
 import { isLive, type SubscriptionUpdate } from './transitions.ts';
 
@@ -235,6 +235,19 @@ export function nextAfter(
     ? timeOf(periodStart + periodSeconds(account.periodHours))
     : startOfNext(period);
 }
+
+/**
+ * Returns the due time of the payment after `pull`. If the account could not be read, the payment
+ * is due at the end of the paid period. A later read of the account corrects this time.
+ */
+export const nextDueAfter = (
+  { periodStart, periodEnd }: Pull,
+  account: SubscriptionAccount | null,
+  { plan, now }: Pick<ChainView, 'plan' | 'now'>,
+): Date | null =>
+  account === null
+    ? timeOf(periodEnd)
+    : nextAfter(periodStart, account, pullPeriod(account, plan, now));
 
 /**
  * Returns the start of the collectable period after `period`, or null when no further period can be

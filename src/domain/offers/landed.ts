@@ -9,7 +9,6 @@ import {
   ChainDataError,
   type PlanAccount,
 } from '../../chain/program/layouts.ts';
-import { pullPeriod } from '../../chain/program/period.ts';
 import type { ConfirmedTransaction } from '../../chain/rpc/responses.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
@@ -23,12 +22,12 @@ import type { ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { findLiveRegistration } from '../../db/subscriptions/subscriptions.ts';
 import { listReplaced } from '../../db/subscriptions/unregistered.ts';
-import { type KeeperSubscription, readSubscriptions } from '../../db/subscriptions/work.ts';
+import { readSubscriptions } from '../../db/subscriptions/work.ts';
 import { Books } from '../collecting/books.ts';
 import type { ChainView, Pull } from '../collecting/chain-view.ts';
 import { registeredAccount } from '../collecting/decide.ts';
 import { noteRead } from '../collecting/ending.ts';
-import { nextAfter, recordPull } from '../collecting/pulls.ts';
+import { nextDueAfter, recordPull } from '../collecting/pulls.ts';
 import { LEASE_SECONDS, writeAssessments } from '../collecting/settlement.ts';
 import { pullsIn, type PullParties } from '../collecting/transaction-pulls.ts';
 import { applyEnd, type SubscriptionUpdate, updateOf } from '../collecting/transitions.ts';
@@ -161,20 +160,14 @@ export async function storeLanded(
   if (row === undefined) throw new Error(`the subscription ${id} was not stored`);
   const update = updateOf(row);
   const known = new Books().mark(row.subscriptionPda, pull);
-  recordPull(update, known, landed.isGone ? null : nextOf(row, landed));
+  const account = registeredAccount(row, view.subscription);
+  recordPull(update, known, landed.isGone ? null : nextDueAfter(pull, account, view));
   if (landed.isGone) applyGone(update, landed);
   const claim = { id, claimId, notices: row.notices };
   const assessment = { update, claim, row, ...(resolution !== undefined && { resolution }) };
   const { written } = await writeAssessments(tx, [assessment], { chainNow: timeOf(view.now) });
   if (written.length !== 1) throw new Error(`the payment ${pull.signature} was not written`);
   return { id, update };
-}
-
-/** The due time of the payment after the first one. */
-function nextOf(row: KeeperSubscription, { pull, view }: Landed): Date | null {
-  const account = registeredAccount(row, view.subscription);
-  if (account === null) return timeOf(pull.periodEnd);
-  return nextAfter(pull.periodStart, account, pullPeriod(account, view.plan, view.now));
 }
 
 /** Ends the subscription, because its account is gone. */
