@@ -8,6 +8,7 @@ import type {
   TokenAccount,
 } from '../../chain/program/layouts.ts';
 import type { Invoice } from '../../db/invoices/invoices.ts';
+import type { SponsoredAttempt } from '../../db/offers/sponsorships.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 
 /** The fields of a subscription's row from which the addresses of its accounts are derived. */
@@ -92,4 +93,10 @@ export interface Pull {
    * or another puller.
    */
   readonly source: 'keeper' | 'foreign';
+}
+
+/** The amounts, the invoice and the source of the pull that `attempt` signed. */
+export function signedAmounts(attempt: Omit<SponsoredAttempt, 'id' | 'periodStart'>) {
+  const { amountGross: gross, platformFee: fee, amountNet: net, feeOwed, invoice } = attempt;
+  return { gross, fee, net, feeOwed, invoice, source: 'keeper' as const };
 }

@@ -24,7 +24,7 @@ import { findLiveRegistration } from '../../db/subscriptions/subscriptions.ts';
 import { listReplaced } from '../../db/subscriptions/unregistered.ts';
 import { readSubscriptions } from '../../db/subscriptions/work.ts';
 import { Books } from '../collecting/books.ts';
-import type { ChainView, Pull } from '../collecting/chain-view.ts';
+import { type ChainView, type Pull, signedAmounts } from '../collecting/chain-view.ts';
 import { registeredAccount } from '../collecting/decide.ts';
 import { noteRead } from '../collecting/ending.ts';
 import { nextDueAfter, recordPull } from '../collecting/pulls.ts';
@@ -101,7 +101,7 @@ export interface Opened {
 export function openedBy(
   transaction: ConfirmedTransaction,
   parties: PullParties,
-  { amountGross: gross, platformFee: fee, amountNet: net, feeOwed, invoice }: SponsoredAttempt,
+  attempt: SponsoredAttempt,
 ): Opened {
   const { programId, subscriptionPda } = parties;
   const [pull] = pullsIn(transaction, parties);
@@ -111,11 +111,8 @@ export function openedBy(
   // A transaction that opens the wallet's authority too does not name its init id, which is the
   // slot in which the authority is opened.
   const initId = opened.initId === UNKNOWN_INIT_ID ? transaction.slot : opened.initId;
-  const amounts = { gross, fee, net, feeOwed, invoice };
-  return {
-    account: { initId, periodStart: pull.periodStart },
-    pull: { ...pull, ...amounts, source: 'keeper' },
-  };
+  const account = { initId, periodStart: pull.periodStart };
+  return { account, pull: { ...pull, ...signedAmounts(attempt) } };
 }
 
 /** A landed sign-up, with its account and its payment. */

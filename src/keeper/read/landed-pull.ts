@@ -5,7 +5,7 @@ import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
 import { unixSeconds } from '../../chain/time.ts';
 import type { AttemptRow } from '../../db/money/payment-attempts.ts';
-import type { Pull, ViewOrError } from '../../domain/collecting/chain-view.ts';
+import { type Pull, signedAmounts, type ViewOrError } from '../../domain/collecting/chain-view.ts';
 
 /** The finalized accounts as read after the payment landed. */
 export interface StateAfter {
@@ -30,7 +30,7 @@ export function landedPull(
   { view, account, at }: StateAfter,
   signedEnd?: bigint,
 ): Pull | undefined {
-  const { signature, periodStart, amountGross, platformFee, amountNet, feeOwed } = attempt;
+  const { signature, periodStart, amountGross } = attempt;
   if (view instanceof Error || account === null) return undefined;
   const signedFor = unixSeconds(periodStart);
   const atSigning = { ...account, periodStart: signedFor, amountPulled: 0n };
@@ -47,12 +47,7 @@ export function landedPull(
     at: at ?? view.now,
     periodStart: start,
     periodEnd: end,
-    gross: amountGross,
-    fee: platformFee,
-    net: amountNet,
-    feeOwed,
-    invoice: attempt.invoice,
-    source: 'keeper',
+    ...signedAmounts(attempt),
   };
 }
 
@@ -61,8 +56,5 @@ export function landedPull(
  * on-chain event these values can be wrong: the fee is missing if the merchant is the treasury, and
  * the source is wrong if this process does not know the keeper wallet.
  */
-export const asSigned = (
-  pull: Pull,
-  { amountGross, platformFee: fee, amountNet: net, feeOwed, invoice }: AttemptRow,
-): Pull =>
-  pull.gross === amountGross ? { ...pull, fee, net, feeOwed, invoice, source: 'keeper' } : pull;
+export const asSigned = (pull: Pull, attempt: AttemptRow): Pull =>
+  pull.gross === attempt.amountGross ? { ...pull, ...signedAmounts(attempt) } : pull;

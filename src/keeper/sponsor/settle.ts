@@ -18,6 +18,7 @@ import type { Transaction } from '../../db/postgres/connect.ts';
 import { readReplaced } from '../../db/subscriptions/plan-changes.ts';
 import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
 import { makeDue } from '../../db/subscriptions/work.ts';
+import { signedAmounts } from '../../domain/collecting/chain-view.ts';
 import { isLive, type SubscriptionUpdate } from '../../domain/collecting/transitions.ts';
 import {
   type Landed,
@@ -27,6 +28,8 @@ import {
   storeLanded,
 } from '../../domain/offers/landed.ts';
 import type { Context } from '../base/context.ts';
+import { partiesOf } from '../read/pull-history.ts';
+import { FORK_SECONDS } from '../track/attempt-outcome.ts';
 import { report } from '../track/reports.ts';
 
 /**
@@ -98,7 +101,7 @@ const isOpenedBy = (
   { sponsor }: OpenSponsorship,
   { periodStart }: SponsoredAttempt,
   account: SubscriptionAccount,
-) => account.payer === sponsor && account.periodStart >= unixSeconds(periodStart) - 60n;
+) => account.payer === sponsor && account.periodStart >= unixSeconds(periodStart) - FORK_SECONDS;
 
 async function end(
   { sql }: Context,
@@ -171,18 +174,14 @@ async function readOpened(
   attempt: SponsoredAttempt,
   plan: PlanRow,
 ): Promise<Opened> {
-  const { rpc, programId, keeperWallets: keepers, treasuries } = context;
-  const found = await readListed(rpc, signature);
+  const found = await readListed(context.rpc, signature);
   if ('unreadable' in found) {
     context.reportUnreadable([found]);
     context.metrics.alerts.inc({ reason: 'sponsored_unregistered' });
     throw new ChainDataError(`the sponsored transaction ${signature} is ${found.unreadable}`);
   }
-  const parties = {
-    ...{ programId, keepers, treasuries: [plan.treasury, ...treasuries] },
-    subscriptionPda: subscriptionPda ?? '',
-  };
-  return openedBy(found, parties, attempt);
+  const row = { ...plan, subscriptionPda: subscriptionPda ?? '', feeBps: null };
+  return openedBy(found, partiesOf(context, row), attempt);
 }
 
 /**
@@ -193,7 +192,7 @@ async function readOpened(
 async function openedIn(
   { rpc }: Context,
   { signature }: OpenSponsorship,
-  { amountGross: gross, platformFee: fee, amountNet: net, ...attempt }: SponsoredAttempt,
+  attempt: SponsoredAttempt,
   { account, slot }: { account: SubscriptionAccount; slot: bigint | null },
 ): Promise<Opened> {
   const times = await createBlockTimes(rpc)(slot === null ? [] : [slot]);
@@ -204,10 +203,7 @@ async function openedIn(
   const later = (account.periodStart - at + length / 2n) / length;
   const periodStart = account.periodStart - (later > 0n ? later : 0n) * length;
   const periodEnd = periodStart + length;
-  const { feeOwed, invoice } = attempt;
-  const amounts = { gross, fee, net, feeOwed, invoice };
-  const pull = { signature, at, periodStart, periodEnd, ...amounts, source: 'keeper' } as const;
-  return { account, pull };
+  return { account, pull: { signature, at, periodStart, periodEnd, ...signedAmounts(attempt) } };
 }
 
 /**
