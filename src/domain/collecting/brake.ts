@@ -60,10 +60,24 @@ export function isBraked(
 }
 
 /**
+ * Returns why no payment of these parties may be committed, or undefined if one may be. `wait`:
+ * Postgres is a standby, or has failed over since it was on `timeline`; undefined skips the latter
+ * check. `stopped`: a hold or a suspension.
+ */
+export function stopOf(
+  brake: Brake,
+  parties: Parties & { planId: string },
+  timeline: string | null | undefined,
+): 'wait' | 'stopped' | undefined {
+  const isOther = timeline !== undefined && brake.timeline !== timeline;
+  if (isOther || isWaiting(brake)) return 'wait';
+  return isHeld(brake, parties) || isSuspended(brake, parties) ? 'stopped' : undefined;
+}
+
+/**
  * Reads the brake in `tx`. The returned function is true for attempts that must not be committed.
- * `timeline` is Postgres's timeline when the accounts were read. If the timeline has changed since,
- * no attempt may be committed; undefined skips this check. Waits for the brake's lock, so call it
- * before locking rows.
+ * `timeline` is Postgres's timeline when the accounts were read (stopOf). Waits for the brake's
+ * lock, so call it before locking rows.
  */
 export async function stopped(
   tx: Transaction,
@@ -78,9 +92,7 @@ export async function stopped(
     tx,
     signed.map(({ row }) => row),
   );
-  const isOther = timeline !== undefined && brake.timeline !== timeline;
-  return ({ attempt, row }) =>
-    attempt !== undefined && (isOther || isHeld(brake, row) || isSuspended(brake, row));
+  return ({ attempt, row }) => attempt !== undefined && stopOf(brake, row, timeline) !== undefined;
 }
 
 /** Describes a hold in words: the payments that the hold stops, and the reason of the hold. */

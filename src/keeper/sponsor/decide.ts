@@ -24,7 +24,7 @@ import {
   refuseSponsorship,
   type SponsorshipTerms,
 } from '../../db/offers/sponsorships.ts';
-import { type Brake, lockBrake, readBrake } from '../../db/operating/collection-holds.ts';
+import { lockBrake, readBrake } from '../../db/operating/collection-holds.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import {
   type CheckoutSessionRow,
@@ -34,7 +34,7 @@ import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
 import { findLiveRegistration } from '../../db/subscriptions/subscriptions.ts';
 import { readWalletView, type WalletView } from '../../domain/actions/wallet-view.ts';
 import { holdCancel } from '../../domain/change/cancel.ts';
-import { isHeld, isSuspended, isWaiting } from '../../domain/collecting/brake.ts';
+import { stopOf } from '../../domain/collecting/brake.ts';
 import {
   type BuiltSponsored,
   buildSponsored,
@@ -287,7 +287,7 @@ async function commitSponsored(
   parts: Judged & { offer: SignedSponsoredOffer; keypair: Keypair; claimId: string },
 ): Promise<void> {
   const { sql, rpc, log } = context;
-  const { offer, keypair, claimId, terms, built, view, signed } = parts;
+  const { offer, keypair, claimId, terms, built, view, signed, timeline } = parts;
   const rent = async (isOpened: boolean, length: number) =>
     isOpened ? rpc.getMinimumBalanceForRentExemption(length) : 0n;
   const [latest, authorityRent, subscriptionRent, week] = await Promise.all([
@@ -326,10 +326,13 @@ async function commitSponsored(
   };
   const cost = { fee, rent: authorityRent + subscriptionRent };
   const floor = floorOf(limits, week);
+  const parties = { ...terms.parties, planId: offer.planId ?? '' };
   const money = { purpose: offer.purpose, cost, balance: view.payerLamports, floor };
   await sql.begin(async (tx) => {
-    const refusal = stoppedBy(await lockBrake(tx, [terms.parties]), parts);
-    if (refusal !== undefined) throw new NotCommitted(refusal === 'wait' ? undefined : refusal);
+    const stop = stopOf(await lockBrake(tx, [parties]), parties, timeline);
+    // After a failover of Postgres, a later turn reads the accounts again.
+    if (stop === 'wait') throw new NotCommitted();
+    if (stop === 'stopped' && !isLeaving(offer.purpose)) throw new NotCommitted('suspended');
     if (!(await locksCredit(tx, offer, built.payment?.invoice.creditApplied)))
       throw new NotCommitted();
     await reserve(tx, limits, sponsorship, money);
@@ -350,23 +353,6 @@ async function locksCredit(
   if (replaces === null || creditAt === null) return true;
   const takenOver = await takeOver(tx, { id: replaces, when: 'now', at: unixSeconds(creditAt) });
   return takenOver !== undefined && takenOver.credit >= creditSpent;
-}
-
-/**
- * Returns why the transaction must not be committed, or undefined if it may be committed. `wait`:
- * Postgres has failed over, so a later turn reads the accounts again.
- */
-function stoppedBy(
-  brake: Brake,
-  { offer, terms, timeline }: Judged & { offer: SignedSponsoredOffer },
-): Refusal | 'wait' | undefined {
-  if (isWaiting(brake) || brake.timeline !== timeline) return 'wait';
-  if (isLeaving(offer.purpose)) return undefined;
-  const { accountWallet } = terms.parties;
-  const isStopped =
-    isHeld(brake, { planId: offer.planId ?? '', accountWallet }) ||
-    isSuspended(brake, terms.parties);
-  return isStopped ? 'suspended' : undefined;
 }
 
 /** A sponsorship before its budgets are checked. */
