@@ -30,14 +30,15 @@ export function suspended({ reason, waiting }: Pick<Suspension, 'reason' | 'wait
 /**
  * Throws FORBIDDEN when the subscriber's wallet is suspended. If `planId` is given, also throws
  * FORBIDDEN when the plan's merchant is suspended. The subscriber does not learn the reason of the
- * merchant's suspension.
+ * merchant's suspension. Never throws for a `purpose` that is open to suspended wallets.
  */
 export async function refuseSuspended(
   sql: Queryable,
-  { wallet, planId }: { wallet: string; planId?: string },
+  { wallet, planId = null, purpose }: { wallet: string; planId?: string | null; purpose?: Purpose },
 ): Promise<void> {
+  if (purpose !== undefined && isOpenToSuspended(purpose)) return;
   const found =
-    planId === undefined
+    planId === null
       ? await findSuspensions(sql, [{ role: 'subscriber', wallet }])
       : await findSuspensionsFor(sql, { wallet, planId });
   const subscriberSuspension = found.find(({ role }) => role === 'subscriber');

@@ -14,7 +14,7 @@ import {
 import { readSponsoredProgress, type SponsoredProgress } from '../../db/offers/sponsorships.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
-import { isOpenToSuspended, refuseSuspended } from '../accounts/suspended.ts';
+import { refuseSuspended } from '../accounts/suspended.ts';
 import { type ChainSender, type BillingAddresses, readExpired } from '../chain-reads.ts';
 import { takeOffer } from '../registration/one-per-customer.ts';
 import { checkGround, lockGround, readGround } from './ground.ts';
@@ -82,17 +82,15 @@ export async function handOver(
   const change = forbiddenChange(offer.message, signed.message, 'sponsor');
   if (change !== undefined)
     throw invalidField('transaction', `differs from the offered transaction: ${change}`);
-  const { purpose, planId, wallet } = offer;
-  if (!isOpenToSuspended(purpose))
-    await refuseSuspended(sql, { wallet, ...(planId !== null && { planId }) });
-  const checkoutSessionId = purpose === 'subscribe' ? offer.checkoutSessionId : null;
+  await refuseSuspended(sql, offer);
+  const checkoutSessionId = offer.purpose === 'subscribe' ? offer.checkoutSessionId : null;
   // An offer whose blockhash has expired is ignored. An offer that is handed over during this read
   // counts.
   const isDead = await readExpired(parts.chain, await listUndecided(sql, offer));
   const grounded = groundedOf(offer);
   const facts = await readGround(parts, grounded);
   return takeOffer(parts, { ...offer, checkoutSessionId }, async (tx) => {
-    await lockHandOvers(tx, wallet);
+    await lockHandOvers(tx, offer.wallet);
     await lockGround(tx, grounded);
     const isStored = await storeSigned(tx, offer.id, bytes);
     if (isStored) await checkGround(tx, grounded, facts);
@@ -118,13 +116,14 @@ const groundedOf = (offer: SponsoredOffer) => ({
 
 /**
  * Stores that the relay accepts the signed transaction, before the first send, and returns it.
- * Throws what a new request for its offer would throw (ground.ts). Throws CONFLICT while another
- * transaction of the offer may land. A transaction that has already landed is neither refused nor
- * stored as accepted now.
+ * Throws FORBIDDEN as refuseSuspended() does, and what a new request for its offer would throw
+ * (ground.ts). Throws CONFLICT while another transaction of the offer may land. A transaction that
+ * has already landed is then neither refused nor stored as accepted now.
  */
 export async function takeSigned(parts: Parts, signed: SignedOffer): Promise<TakenOffer> {
   const { sql, chain } = parts;
   const { offer, signature } = signed;
+  await refuseSuspended(sql, offer);
   try {
     const { taken, dead } = await readTakeable(sql, chain, signed);
     const { lifetime } = taken;

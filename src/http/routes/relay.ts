@@ -1,7 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import { recordRelayed } from '../../db/offers/offers.ts';
 import { findPlan } from '../../db/subscriptions/plans.ts';
-import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { takeSigned } from '../../domain/offers/hand-over.ts';
 import { refusePaidRefund } from '../../domain/offers/paid-refund.ts';
 import { findSignedOffer } from '../../domain/offers/relay.ts';
@@ -57,8 +56,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
   api.post(
     '/transactions',
     {
-      // A suspended wallet may send transactions of some purposes. The handler reads the purpose
-      // and refuses the other purposes.
+      // A suspended wallet may send transactions of some purposes. takeSigned refuses the others.
       config: { openToSuspended: true, waits: 'paying' },
       schema: {
         summary: 'Send a transaction signed by your wallet',
@@ -80,13 +78,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
     async (request) => {
       const { wallet } = subscriberOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body);
-      const { purpose, planId } = signed.offer;
-      await assertReachesPlan(deps, request, planId);
-      if (!isOpenToSuspended(purpose))
-        await refuseSuspended(sql, {
-          wallet,
-          ...(planId !== null && { planId }),
-        });
+      await assertReachesPlan(deps, request, signed.offer.planId);
       const result = await relay(await takeSigned(deps, signed));
       const landed = result.status === 'confirmed';
       const subscription = landed ? await registerRelayed(deps, signed) : undefined;

@@ -265,7 +265,7 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
         const plan = await findPlan(sql, subscription.planId);
         if (plan === undefined) throw absent('plan');
         const { subscriptionPda, subscriberWallet: wallet, status } = subscription;
-        if (!isOpenToSuspended(purpose)) await refuseSuspended(sql, { wallet, planId: plan.id });
+        await refuseSuspended(sql, { wallet, planId: plan.id, purpose });
         if (purpose === 'resume' && (status === 'cancelled' || status === 'expired')) {
           const [opening, { trialHours }] = await Promise.all([
             readReopening(deps, plan, wallet),
