@@ -32,7 +32,6 @@ import { blockedPlan, closedPlan } from '../plans/selling.ts';
 import { isOfAccount } from '../registration/ended.ts';
 import { refuseRegistered } from '../registration/opening.ts';
 import { readTakenOver } from '../registration/plan-credit.ts';
-import { groundHasEnded } from './relayed-before.ts';
 import { refuseMerchantsCancel } from './wallet-action.ts';
 
 /** The fields of an offer that the check needs. */
@@ -68,6 +67,15 @@ export interface GroundFacts {
 }
 
 const NOTHING: GroundFacts = { dead: new Set(), now: 0n, account: null, isFrozen: false };
+
+/** The error when the subscription that an offer changes or resumes has ended. */
+const groundHasEnded = (purpose: 'subscribe' | 'resume') =>
+  new ServiceError(
+    'CONFLICT',
+    purpose === 'resume'
+      ? 'The subscription has ended or was replaced since, so its terms may differ: ask for the transaction again.'
+      : 'The subscription to change has ended: subscribe again.',
+  );
 
 /**
  * Reads the chain state for the check. Throws INTERNAL_ERROR if the chain is needed and

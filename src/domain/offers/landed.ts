@@ -58,7 +58,7 @@ export interface LandedView extends ChainView {
 }
 
 /** Reads the accounts at commitment `finalized`, at `slot` or later. */
-export async function readAccounts(
+export async function readLandedAccounts(
   { rpc, programId }: { rpc: Pick<Rpc, 'getMultipleAccounts'>; programId: string },
   plan: PlanRow,
   subscriptionPda: string,

@@ -3,7 +3,7 @@
 // both, later checks would miss the transaction that is not stored: a force-cancel or another
 // subscription of the customer could be accepted, and a refund could be paid twice. So the relay
 // accepts a second transaction only when the stored one can no longer land.
-import { type Purpose, readRelayed } from '../../db/offers/offers.ts';
+import { readRelayed } from '../../db/offers/offers.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { ServiceError } from '../../errors.ts';
 import { type ChainSender, hasLapsed, readLifetimeOfNew } from '../chain-reads.ts';
@@ -48,13 +48,4 @@ export const otherMayLand = () =>
   new ServiceError(
     'CONFLICT',
     'Another transaction of this offer was sent and may still land: send that one again, or ask for a new offer.',
-  );
-
-/** The error when the subscription that an offer changes or resumes has ended. */
-export const groundHasEnded = (purpose: Purpose) =>
-  new ServiceError(
-    'CONFLICT',
-    purpose === 'resume'
-      ? 'The subscription has ended or was replaced since, so its terms may differ: ask for the transaction again.'
-      : 'The subscription to change has ended: subscribe again.',
   );

@@ -13,18 +13,15 @@ import { type Api, type ApiDeps, merchantOf, subscriberOf } from '../door/contex
 import { failures, ok, success } from '../shapes/envelope.ts';
 import { Id, nullable, oneOf } from '../shapes/fields.ts';
 import { Plan, planView } from '../shapes/plan-schemas.ts';
+import { signedTransaction } from '../shapes/sponsored-schemas.ts';
 import { subscriptionView } from '../shapes/subscription-view.ts';
 import { OwnSubscription } from './subscriptions.ts';
 
-// A transaction has at most 1,232 bytes, which are 1,644 characters in Base64.
 const body = Type.Object(
   {
-    transaction: Type.String({
-      contentEncoding: 'base64',
-      minLength: 1,
-      maxLength: 1644,
-      description: 'A signed transaction in Base64 that the service built for this wallet.',
-    }),
+    transaction: signedTransaction(
+      'A signed transaction in Base64 that the service built for this wallet.',
+    ),
     offerId: Type.Optional({
       ...Id,
       description:

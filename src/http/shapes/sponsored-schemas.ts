@@ -206,15 +206,15 @@ const progressFields = {
 };
 export const Progress = Type.Object(progressFields, { title: 'SponsoredProgress' });
 
+/** A transaction has at most 1,232 bytes, which are 1,644 characters in Base64. */
+export const signedTransaction = (description: string) =>
+  Type.String({ contentEncoding: 'base64', minLength: 1, maxLength: 1644, description });
+
 export const SignedTransaction = Type.Object(
   {
-    transaction: Type.String({
-      contentEncoding: 'base64',
-      minLength: 1,
-      maxLength: 1644,
-      description:
-        'The offered transaction in Base64 with your wallet’s signature. Your wallet may append instructions of the assertion program that name no signer and no writable account; any other change is VALIDATION_ERROR and named.',
-    }),
+    transaction: signedTransaction(
+      'The offered transaction in Base64 with your wallet’s signature. Your wallet may append instructions of the assertion program that name no signer and no writable account; any other change is VALIDATION_ERROR and named.',
+    ),
   },
   { title: 'SignedTransaction', additionalProperties: false },
 );

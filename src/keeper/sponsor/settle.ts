@@ -24,7 +24,7 @@ import {
   type Landed,
   openedBy,
   type Opened,
-  readAccounts,
+  readLandedAccounts,
   storeLanded,
 } from '../../domain/offers/landed.ts';
 import type { Context } from '../base/context.ts';
@@ -63,7 +63,7 @@ export async function settleExpired(
   const { attempt, planId, subscriptionPda } = sponsorship;
   if (attempt !== null && planId !== null && subscriptionPda !== null) {
     const plan = await findPlan(context.sql, planId);
-    const view = plan && (await readAccounts(context, plan, subscriptionPda, slot));
+    const view = plan && (await readLandedAccounts(context, plan, subscriptionPda, slot));
     const account = view?.subscription ?? null;
     if (account !== null && isOpenedBy(sponsorship, attempt, account)) {
       await settleLanded(context, sponsorship, { slot: null, least: slot });
@@ -137,7 +137,7 @@ export async function settleLanded(
   if (plan === undefined) throw new Error(`there is no plan ${planId}`);
   const { replaces } = sponsorship;
   const replaced = replaces === null ? undefined : await readReplaced(context.sql, replaces);
-  const view = await readAccounts(context, plan, subscriptionPda, slot ?? least, replaced);
+  const view = await readLandedAccounts(context, plan, subscriptionPda, slot ?? least, replaced);
   const { subscription } = view;
   // If the wallet has closed the account and opened it again, the new account does not belong to
   // this sign-up.
