@@ -30,14 +30,15 @@ export async function checkoutSessionOf(
 }
 
 /**
- * Returns the session if `wallet` can subscribe to the plan in it. Throws as offeredCheckoutSession
- * does, and CONFLICT when the session has expired.
+ * Returns the session if `wallet` can subscribe to the plan in it; undefined without an id. Throws
+ * as offeredCheckoutSession does, and CONFLICT when the session has expired.
  */
 export async function openCheckoutSession(
   sql: Queryable,
-  id: string,
+  id: string | undefined,
   parties: { planId: string; wallet: string },
-): Promise<CheckoutSessionRow> {
+): Promise<CheckoutSessionRow | undefined> {
+  if (id === undefined) return undefined;
   const session = await offeredCheckoutSession(sql, id, parties);
   refuseExpired(session);
   return session;

@@ -177,11 +177,9 @@ function offersRoute(api: Api, deps: ApiDeps): void {
       const found = await findPlan(sql, idOf(request.params.planId, 'plan'));
       if (found === undefined) throw absent('plan');
       const plan = await observePlan(sql, chain, network, found);
-      await refuseSuspended(sql, { wallet, planId: plan.id });
-      const session =
-        checkoutSessionId === undefined
-          ? undefined
-          : await openCheckoutSession(sql, checkoutSessionId, { planId: plan.id, wallet });
+      const parties = { planId: plan.id, wallet };
+      await refuseSuspended(sql, parties);
+      const session = await openCheckoutSession(sql, checkoutSessionId, parties);
       const outcome = await offerSponsored(deps, {
         purpose: 'subscribe',
         wallet,

@@ -128,15 +128,13 @@ function subscribeRoute(api: Api, deps: ApiDeps): void {
     async (request) => {
       const plan = await anyPlan(deps, request);
       const { wallet } = subscriberOf(request);
-      await refuseSuspended(sql, { wallet, planId: plan.id });
       const options = request.body ?? {};
-      const { checkoutSessionId = null, walletSends = false } = options;
+      const { checkoutSessionId, walletSends = false } = options;
       const { sponsored: isAsked, asOf } = options;
       const from = addressSubject(request.ip);
-      const session =
-        checkoutSessionId === null
-          ? undefined
-          : await openCheckoutSession(sql, checkoutSessionId, { planId: plan.id, wallet });
+      const parties = { planId: plan.id, wallet };
+      await refuseSuspended(sql, parties);
+      const session = await openCheckoutSession(sql, checkoutSessionId, parties);
       if (session !== undefined && session.replaces !== null)
         return ok(
           await changeInSession(deps, plan, session, { wallet, isAsked, from, shown: asOf }),
