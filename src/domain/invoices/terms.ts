@@ -34,6 +34,12 @@ export const NO_DISCOUNT = {
   discountPeriods: null,
 } as const;
 
+/** The terms of whole periods of a plan, without a trial. */
+export const wholePrice = (
+  { amount, periodHours }: Pick<BillingTerms, 'amount' | 'periodHours'>,
+  discount: Omit<Price, 'amount'> = NO_DISCOUNT,
+) => ({ ...discount, amount, periodHours, trialEndsAt: null, billedFrom: null });
+
 /** A discount that applies to the next payment. */
 export interface Discount {
   readonly percentOff: number | null;

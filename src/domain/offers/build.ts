@@ -22,7 +22,7 @@ import type { PlanView, WalletView } from '../actions/wallet-view.ts';
 import { receivable } from '../collecting/fee.ts';
 import { pullerAmong } from '../collecting/obstacles.ts';
 import { type DrawnUp, drawUp } from '../invoices/draw-up.ts';
-import { NO_DISCOUNT } from '../invoices/terms.ts';
+import { wholePrice } from '../invoices/terms.ts';
 import { blockOf, soldPlan } from '../plans/selling.ts';
 import { offeredTrial, type SessionTerms } from '../registration/first-payment.ts';
 import type { Refusal } from './limits.ts';
@@ -192,10 +192,7 @@ function paymentOf(
 ): (FirstPayment & { treasury: string }) | null {
   const length = periodSeconds(BigInt(plan.periodHours));
   const invoice = drawUp(
-    {
-      ...{ ...NO_DISCOUNT, ...session, amount: plan.amount, periodHours: plan.periodHours },
-      ...{ trialEndsAt: null, billedFrom: null, credit: change?.credit ?? 0n },
-    },
+    { ...wholePrice(plan, session ?? undefined), credit: change?.credit ?? 0n },
     { start: view.now, end: view.now + length },
     { minimum: change?.leastPayment ?? 0n },
   );

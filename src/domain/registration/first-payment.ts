@@ -10,7 +10,7 @@ import type { Queryable } from '../../db/postgres/connect.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { hadTrial } from '../../db/subscriptions/subscriptions.ts';
 import { drawUp } from '../invoices/draw-up.ts';
-import { NO_DISCOUNT, priceOf } from '../invoices/terms.ts';
+import { NO_DISCOUNT, priceOf, wholePrice } from '../invoices/terms.ts';
 import { readTakenOver } from './plan-credit.ts';
 
 /** Terms of a checkout session. They override the plan's terms. */
@@ -82,17 +82,11 @@ export function runningPeriod(
  */
 export function firstPayment(
   plan: PlanRow,
-  discount: DiscountTerms = NO_DISCOUNT,
+  discount: DiscountTerms | undefined,
   running: RunningPeriod | null,
   minimum: bigint,
 ): bigint {
-  const fullTerms = {
-    ...discount,
-    amount: plan.amount,
-    periodHours: plan.periodHours,
-    trialEndsAt: null,
-    billedFrom: null,
-  };
+  const fullTerms = wholePrice(plan, discount);
   if (running === null) return priceOf(fullTerms);
   const billedFrom = timeOf(running.chargedFrom);
   return drawUp({ ...fullTerms, billedFrom }, running, { minimum }).total;
@@ -145,16 +139,12 @@ export async function dueAtOnce(
 ): Promise<bigint> {
   const { period, billedFrom, now, credit: balance, minimum } = live;
   if (period.pulled > 0n) return 0n;
-  const { amount, periodHours } = live.plan;
-  const { discountPercent, discountAmount, discountPeriods } = terms;
-  const discount = { discountPercent, discountAmount, discountPeriods };
-  const price = { amount, periodHours, ...discount, billedFrom };
+  const price = { ...wholePrice(live.plan, terms), billedFrom };
   const takenOver = await takenOverBy(sql, live, terms);
   if (takenOver !== undefined) {
     const { startsAt, credit } = takenOver;
     if (startsAt !== null && unixSeconds(startsAt) > now) return 0n;
-    const all = { ...price, trialEndsAt: null, startsAt, credit };
-    return drawUp(all, period, { minimum }).amountDue;
+    return drawUp({ ...price, startsAt, credit }, period, { minimum }).amountDue;
   }
   const trialEndsAt = await trialEndOf(sql, live, terms);
   if (trialEndsAt !== null && unixSeconds(trialEndsAt) > now) return 0n;
