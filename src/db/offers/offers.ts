@@ -232,9 +232,9 @@ export async function lockHandOvers(tx: Transaction, wallet: string): Promise<vo
   await tx`select pg_advisory_xact_lock(hashtextextended(${wallet}, 3))`;
 }
 
-/** SQL condition: the wallet has signed the sponsored offer `o`, and no keeper has decided yet. */
-export const isUndecided = (sql: Queryable) => sql`(
-  o.signed is not null and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute'
+/** SQL condition: the sponsored offer `o`, signed less than `minutes` ago, has no decision yet. */
+export const isUndecided = (sql: Queryable, minutes = sql`${DECISION_MINUTES}`) => sql`(
+  o.signed is not null and o.signed_at > now() - ${minutes} * interval '1 minute'
   and not exists (select from sponsorships s where s.offer_id = o.id))`;
 
 /**

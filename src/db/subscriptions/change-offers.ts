@@ -17,9 +17,7 @@ const isSignedAway = (sql: Queryable) => {
   const ids = registrationsAt(sql, sql`s.subscription_pda`);
   return sql`(
     exists (select from sponsorships o where o.replaces = ${ids} and o.state = 'open')
-    or exists (select from offers o where o.replaces = ${ids}
-      and o.signed is not null and o.signed_at > now() - interval '2 minutes'
-      and not exists (select from sponsorships d where d.offer_id = o.id)))`;
+    or exists (select from offers o where o.replaces = ${ids} and ${isUndecided(sql, sql`2`)}))`;
 };
 
 /** SQL condition: the relay accepted the change of plan `r`, and it is not registered. */
