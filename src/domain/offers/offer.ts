@@ -2,7 +2,6 @@
 // stores it. If the transaction is not sponsored, the wallet gets the reason and pays for its
 // transaction itself.
 import { createHash, randomBytes } from 'node:crypto';
-import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../chain/program/layouts.ts';
 import { insertOffer, type SponsoredPurpose } from '../../db/offers/offers.ts';
 import { readSponsorUsage, readWeekOfFees } from '../../db/offers/sponsor-budgets.ts';
 import { findSponsoredPlan } from '../../db/offers/sponsored-merchants.ts';
@@ -25,7 +24,7 @@ import { type ForeignApproval, foreignApproval } from '../standing/standing.ts';
 import type { BuiltSponsored, SponsorNetwork } from './build.ts';
 import { floorOf, isLeaving, overBudget, type Refusal, type SponsorLimits } from './limits.ts';
 import { creditTime, sponsoredChangeOf } from './sponsored-change.ts';
-import { budgetOf, MAX_BUDGET, maxFeeOf } from './transaction-budget.ts';
+import { budgetOf, MAX_BUDGET, maxFeeOf, rentsOf } from './transaction-budget.ts';
 
 /** Dependencies of offers. `sponsoring` is undefined if nothing is sponsored. */
 export interface SponsorParts {
@@ -121,12 +120,12 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
     ...{ merchantId, wallet, address, sponsor, purpose, subscriptionPda },
     replaces: change?.old.id ?? null,
   };
-  const [usage, week, rent] = await Promise.all([
+  const [usage, week, { authorityRent, subscriptionRent }] = await Promise.all([
     readSponsorUsage(sql, of),
     readWeekOfFees(sql),
-    rentOf(chain, built),
+    rentsOf((length) => reaching(chain.getMinimumBalanceForRentExemption(length)), built),
   ]);
-  const cost = { fee: maxFeeOf(MAX_BUDGET), rent };
+  const cost = { fee: maxFeeOf(MAX_BUDGET), rent: authorityRent + subscriptionRent };
   const balance = view.payerLamports;
   const over = overBudget(limits, usage, { purpose, cost, balance, floor: floorOf(limits, week) });
   if (over !== undefined) return { refusal: over };
@@ -152,21 +151,6 @@ async function viewFor(
   const sponsor = view.plan === null ? undefined : pullerAmong(view.plan, names.keepers);
   if (sponsor === undefined || sponsor === network.puller) return { sponsor, view };
   return { sponsor, view: await read(sponsor) };
-}
-
-/** Returns the rent (lamports) of the accounts that the transaction opens. */
-async function rentOf(
-  chain: Pick<ChainSender, 'getMinimumBalanceForRentExemption'>,
-  { opensAuthority, opensSubscription }: BuiltSponsored,
-): Promise<bigint> {
-  const lengths = [
-    ...(opensAuthority ? [AUTHORITY_LENGTH] : []),
-    ...(opensSubscription ? [SUBSCRIPTION_LENGTH] : []),
-  ];
-  const rents = await Promise.all(
-    lengths.map((length) => reaching(chain.getMinimumBalanceForRentExemption(length))),
-  );
-  return rents.reduce((sum, one) => sum + one, 0n);
 }
 
 async function store(

@@ -1,8 +1,10 @@
 // The compute limit, the price per compute unit and the loaded-data limit of sponsored
 // transactions. The API derives the limits from a simulation. A keeper accepts only values within
 // the bounds of this file, so that a forged offer cannot raise the fee.
+import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../chain/program/layouts.ts';
 import { networkFee } from '../../chain/transactions/network-fee.ts';
 import type { SponsoredBudget } from '../../chain/transactions/sponsored.ts';
+import type { BuiltSponsored } from './build.ts';
 
 /** Micro-lamports per compute unit. Every sponsored transaction has this price. */
 const UNIT_PRICE = 20_000n;
@@ -59,4 +61,16 @@ export function isAllowedBudget({
 /** Returns the network fee (lamports) of a transaction with this budget. */
 export function maxFeeOf({ computeUnits, unitPrice }: SponsoredBudget): bigint {
   return networkFee(SIGNATURES, BigInt(computeUnits), unitPrice);
+}
+
+/** Reads the rent (lamports) of the accounts that a transaction opens; 0 for others. */
+export async function rentsOf(
+  read: (length: number) => Promise<bigint>,
+  { opensAuthority, opensSubscription }: BuiltSponsored,
+): Promise<{ authorityRent: bigint; subscriptionRent: bigint }> {
+  const [authorityRent, subscriptionRent] = await Promise.all([
+    opensAuthority ? read(AUTHORITY_LENGTH) : 0n,
+    opensSubscription ? read(SUBSCRIPTION_LENGTH) : 0n,
+  ]);
+  return { authorityRent, subscriptionRent };
 }

@@ -4,7 +4,6 @@
 // the keeper sends the transaction, one database transaction stores the signed transaction, the
 // reserved lamports and the payment attempt.
 import type { Keypair } from '../../chain/keypair.ts';
-import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../chain/program/layouts.ts';
 import { newestSlot } from '../../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { forbiddenChange } from '../../chain/transactions/signed.ts';
@@ -55,7 +54,7 @@ import {
   type SponsoredChange,
   sponsoredChangeOf,
 } from '../../domain/offers/sponsored-change.ts';
-import { isAllowedBudget, maxFeeOf } from '../../domain/offers/transaction-budget.ts';
+import { isAllowedBudget, maxFeeOf, rentsOf } from '../../domain/offers/transaction-budget.ts';
 import { PaymentUnderWay, takeOver } from '../../domain/registration/plan-credit.ts';
 import type { Context } from '../base/context.ts';
 import { isFaulty } from '../base/split-batch.ts';
@@ -288,22 +287,19 @@ async function commitSponsored(
 ): Promise<void> {
   const { sql, rpc, log } = context;
   const { offer, keypair, claimId, terms, built, view, signed, timeline } = parts;
-  const rent = async (isOpened: boolean, length: number) =>
-    isOpened ? rpc.getMinimumBalanceForRentExemption(length) : 0n;
-  const [latest, authorityRent, subscriptionRent, week] = await Promise.all([
+  const [latest, rents, week] = await Promise.all([
     // The keeper does not trust the block height and the slot in the offer, because the API wrote
     // them. Instead it stores the height of the latest blockhash. As slot it stores the newer of
     // that blockhash's slot and the slot at which the accounts were read. These are never lower
     // than the values of the transaction's own blockhash, so the transaction never counts as
     // expired while it can still land.
     rpc.getLatestBlockhash(),
-    rent(built.opensAuthority, AUTHORITY_LENGTH),
-    rent(built.opensSubscription, SUBSCRIPTION_LENGTH),
+    rentsOf((length) => rpc.getMinimumBalanceForRentExemption(length), built),
     readWeekOfFees(sql),
   ]);
   const { signature, bytes: transaction } = signAsSponsor(keypair, signed);
-  const fee = maxFeeOf(offer);
-  const reserved = fee + authorityRent + subscriptionRent;
+  const cost = { fee: maxFeeOf(offer), rent: rents.authorityRent + rents.subscriptionRent };
+  const reserved = cost.fee + cost.rent;
   const sponsorship: Unreserved = {
     ...termsOf(offer, terms.merchant),
     claimId,
@@ -312,9 +308,8 @@ async function commitSponsored(
     lastValidBlockHeight: latest.lastValidBlockHeight,
     blockhashSlot: newestSlot([latest.slot, view.slot]),
     reserved,
-    fee,
-    authorityRent,
-    subscriptionRent,
+    fee: cost.fee,
+    ...rents,
     payment: built.payment && {
       periodStart: timeOf(view.now),
       amountGross: built.payment.gross,
@@ -324,7 +319,6 @@ async function commitSponsored(
       invoice: built.payment.invoice,
     },
   };
-  const cost = { fee, rent: authorityRent + subscriptionRent };
   const floor = floorOf(limits, week);
   const parties = { ...terms.parties, planId: offer.planId ?? '' };
   const money = { purpose: offer.purpose, cost, balance: view.payerLamports, floor };
