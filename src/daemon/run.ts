@@ -9,7 +9,7 @@ import type { ConfigRole } from '../config/variables.ts';
 import { connect, type ConnectOptions, type Sql } from '../db/postgres/connect.ts';
 import { assertSchema } from '../db/postgres/migrate.ts';
 import { outageOf } from '../db/postgres/outage.ts';
-import { assertDirect, assertUsable, type Usable } from '../db/postgres/readiness.ts';
+import { assertDirect, assertUsable, type UsabilityChecks } from '../db/postgres/readiness.ts';
 import { commandLimits, daemonLimits, ROLE_SETTINGS } from '../db/postgres/settings.ts';
 import { assertInstallation } from '../domain/accounts/installation.ts';
 import { ENDING_SIGNALS, type EndingSignal, Interrupted, OperatorError } from '../errors.ts';
@@ -322,7 +322,7 @@ function isDaemon(role: ConfigRole): role is 'serve' | 'keeper' | 'dispatch' {
  */
 export async function withPostgres<T>(
   databaseUrl: string,
-  { durable, pooled, ...options }: ConnectOptions & Usable,
+  { durable, pooled, ...options }: ConnectOptions & UsabilityChecks,
   use: (sql: Sql) => Promise<T>,
 ): Promise<T> {
   const sql = connect(databaseUrl, { limits: commandLimits, ...options });

@@ -84,7 +84,7 @@ void t.test(
   },
 );
 
-void t.test('a rest of a period that rounds to zero counts as paid', (t) => {
+void t.test('the rest of a period counts as paid if its price rounds to zero', (t) => {
   const plan = {
     amount: 1000n,
     periodHours: 1,

@@ -109,7 +109,7 @@ void t.test('a merchant and its operator are shown that it is near its limit', a
 });
 
 void t.test(
-  "an operator raises a merchant's limit of open rent by a guarantee or an approval",
+  "an operator raises a merchant's limit of sponsored rent by a guarantee, or by approving him",
   async (t) => {
     const on = await startSponsorScene(t);
     const { stage, rents } = on;

@@ -161,7 +161,7 @@ void t.test(
   },
 );
 
-void t.test('repeated cancelling and resuming costs a bounded sum', async (t) => {
+void t.test('repeated cancelling and resuming costs the sponsor a bounded sum', async (t) => {
   const on = await startSponsorScene(t);
   const { stage, sponsor } = on;
   const [one] = await on.subscribes(on.order(await on.plan()));

@@ -48,7 +48,8 @@ void t.test('each kind of credit that does not add up is named', async (t) => {
     /\(uncollectible\) applies 0 and has spent 5/,
     (tx) => tx`
       with closed as (
-        update invoices set state = 'uncollectible', closed_at = now() returning id, customer_id
+        update invoices set state = 'uncollectible', closed_at = now(), troubled_at = now(),
+          unpaid_at = now() returning id, customer_id
       ), lower as (update credit_balances set balance = balance - 5)
       insert into credits (customer_id, amount, reason, invoice_id)
       select customer_id, -5, 'spent', id from closed`,

@@ -272,8 +272,8 @@ export class Failover {
     } catch (error) {
       const outcome = outcomeOf(error);
       if (outcome !== undefined) this.#observed(endpoint, method, outcome, startedAt);
-      // A failure is logged only if the endpoint was not failing before this request. Lag, a
-      // history that ends and unreadable transactions do not count as failures.
+      // A failure is logged only if the endpoint was not failing before this request. Not a failure
+      // are lag, a history that is too short, and an unreadable transaction.
       if (
         error instanceof EndpointFailure &&
         !lacksData(error.fault) &&

@@ -219,7 +219,7 @@ export function transferPlaces(
 export function transactionFee(transaction: Uint8Array): bigint {
   if (isV1(transaction)) return LAMPORTS_PER_SIGNATURE + priorityFeeV1(transaction);
   const message = messageIn(transaction);
-  const signatures = BigInt(message.header.numRequiredSignatures) * LAMPORTS_PER_SIGNATURE;
+  const signatureFee = BigInt(message.header.numRequiredSignatures) * LAMPORTS_PER_SIGNATURE;
   const budget = message.compiledInstructions.filter(
     ({ programIdIndex }) =>
       message.staticAccountKeys[programIdIndex]?.toBase58() === COMPUTE_BUDGET_PROGRAM,
@@ -230,5 +230,5 @@ export function transactionFee(transaction: Uint8Array): bigint {
     budget.map(({ data }) => Buffer.from(data)).find((data) => data[0] === discriminator);
   const units = field(2)?.readUInt32LE(1) ?? 0;
   const price = field(3)?.readBigUInt64LE(1) ?? 0n;
-  return signatures + (BigInt(units) * price + MICRO - 1n) / MICRO;
+  return signatureFee + (BigInt(units) * price + MICRO - 1n) / MICRO;
 }

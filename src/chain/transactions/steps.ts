@@ -257,8 +257,7 @@ function amountOf(amount: bigint, mint: string, tokens: Reading['tokens']): stri
 }
 
 /**
- * Whether `to` receives the move for this wallet: it is the wallet itself or the wallet's token
- * account.
+ * Whether the move goes to this wallet: SOL to the wallet itself, a token to its token account.
  */
 export function isRecipient({ token, to }: Move, wallet: string): boolean {
   return to === (token === 'SOL' ? wallet : tokenAccountAddress(wallet, token).address);

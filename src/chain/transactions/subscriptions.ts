@@ -126,16 +126,16 @@ export function resumeInstructions(programId: string, resume: Resume): Instructi
 
 interface Close extends SubscriptionParties {
   readonly payer: string;
-  readonly revokes?: string | undefined;
+  readonly revokedMint?: string | undefined;
 }
 
 /**
  * Builds the instructions with which the subscriber closes an expired subscription account. The
- * wallet `payer` gets the account's rent. With `revokes`, the instructions also revoke the approval
+ * wallet `payer` gets the account's rent. With `revokedMint`, the instructions also revoke the approval
  * of the wallet's token account for this mint.
  */
 export function closeInstructions(programId: string, close: Close): Instruction[] {
-  const { subscriber, revokes: mint } = close;
+  const { subscriber, revokedMint: mint } = close;
   const revoke = mint === undefined ? [] : [revokeApproval({ owner: subscriber, mint })];
   return [closeInstruction(programId, subscriber, close), ...revoke];
 }

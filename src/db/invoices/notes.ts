@@ -43,8 +43,8 @@ export async function lockPaid(sql: Transaction, paymentId: string): Promise<voi
 }
 
 /**
- * Takes back the unused parts of payments, which become credit, and their time from `at` on (chain
- * time).
+ * Stores a credit note for the unused part of each payment, which becomes credit. The note also
+ * takes back the time of the payment's invoice from `at` (chain time) on.
  */
 export async function noteUnused(
   sql: Transaction,

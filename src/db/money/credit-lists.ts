@@ -15,7 +15,7 @@ export interface CreditRow {
   invoiceId: string | null;
   transactionId: string | null;
   subscriptionId: string | null;
-  /** Name of the plan that was paid, of a change of plan. */
+  /** For a change of plan: name of the plan whose unused part became this credit. Else null. */
   planName: string | null;
   /** The wallet of the subscription. */
   subscriberWallet: string | null;

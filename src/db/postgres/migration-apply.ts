@@ -115,7 +115,7 @@ async function inBatches(
   }
 }
 
-/** The names of the index and of its table. */
+/** Matches `create index concurrently`. Captures the names of the index and of its table. */
 const BUILDS =
   /create\s+(?:unique\s+)?index\s+concurrently\s+(?:if\s+not\s+exists\s+)?(\w+)\s+on\s+(\w+)/i;
 

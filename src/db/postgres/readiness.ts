@@ -40,7 +40,7 @@ export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
   }
 }
 
-export interface Usable {
+export interface UsabilityChecks {
   /** Whether to check also that a crash of Postgres loses no committed transaction. */
   durable?: boolean | undefined;
   /**
@@ -58,7 +58,7 @@ export interface Usable {
 export async function assertUsable(
   sql: Sql,
   url: string,
-  { durable = false, pooled }: Usable = {},
+  { durable = false, pooled }: UsabilityChecks = {},
 ): Promise<void> {
   const { settings, role, database } = await readSettings(sql, url, Object.keys(pooled ?? {}));
   for (const name of ['server_encoding', 'client_encoding'])

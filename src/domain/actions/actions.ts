@@ -96,8 +96,8 @@ export function decideAction(
   }
   if (purpose === 'close') {
     if (isRunning(account, now)) return met('not_ended');
-    const revokes = action.withdraws ? mint : undefined;
-    return { instructions: closeInstructions(programId, { ...parties, payer, revokes }) };
+    const revokedMint = action.withdraws ? mint : undefined;
+    return { instructions: closeInstructions(programId, { ...parties, payer, revokedMint }) };
   }
   const { subscriberTokens: tokens, authority } = view;
   if (purpose === 'repair' && expiresAt !== 0n) return met('not_live');

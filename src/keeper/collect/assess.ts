@@ -195,14 +195,17 @@ async function findInHistory(
       finalAccount.amountPulled === account.amountPulled;
     const history = await findPulls(context.rpc, partiesOf(context, row), since);
     context.reportUnreadable(history?.unreadable ?? []);
-    const result = await resultOf(context, row, { history, isGone: account === null });
+    const result = await lookupResultOf(context, row, { history, isGone: account === null });
     found.push([row.id, { ...result, ...(isFinal && { pulledFinally: true }) }]);
   }
   return found;
 }
 
-/** A history that does not show how an account that is gone was closed lacks what landed last. */
-async function resultOf(
+/**
+ * Returns what a history tells. If the account is gone and the history does not show its closing,
+ * the newest transactions are missing: the result is marked as unreadable.
+ */
+async function lookupResultOf(
   { sql }: Context,
   { subscriptionPda }: KeeperSubscription,
   { history, isGone }: { history: PullHistory | undefined; isGone: boolean },

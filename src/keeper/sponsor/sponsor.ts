@@ -81,7 +81,7 @@ export class Sponsor {
     this.#follower = new Follower(context.rpc, times, {
       transactions: this.#followed,
       renew: (old) => this.#renew(old),
-      seen: (one) => this.#show(one),
+      seen: (one) => this.#recordPolled(one),
       settle: (final) => this.#settle(final),
       expire: (expired) => this.#expire(expired),
     });
@@ -200,7 +200,7 @@ export class Sponsor {
   }
 
   /** Records how far a polled transaction has come. A fork may have dropped its block. */
-  async #show(sponsored: Sponsored): Promise<void> {
+  async #recordPolled(sponsored: Sponsored): Promise<void> {
     const { status, seen } = sponsored;
     if (status !== null)
       await this.#record(sponsored, status.commitment === 'processed' ? 'processed' : 'confirmed');

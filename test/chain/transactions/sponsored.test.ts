@@ -180,7 +180,7 @@ void t.test('the sponsor is fee payer, rent payer and puller, and signs for noth
   t.same(places, ['0:6', '11:8', '10:5', '10:5'], 'init, subscribe, and the two pulls');
   for (const instructions of [
     cancelInstructions(program, parties),
-    closeInstructions(program, { ...parties, payer: sponsor.address, revokes: mint }),
+    closeInstructions(program, { ...parties, payer: sponsor.address, revokedMint: mint }),
     revokeInstructions(program, { user: wallet.address, mint }),
   ]) {
     const message = VersionedMessage.deserialize(build(instructions));
@@ -381,7 +381,7 @@ void t.test(
     await land(cancelInstructions(programId, here), 'cancel');
     net.passSeconds(721 * HOUR);
     await land(
-      closeInstructions(programId, { ...here, payer: keeper.address, revokes: net.mint }),
+      closeInstructions(programId, { ...here, payer: keeper.address, revokedMint: net.mint }),
       'close',
     );
     await land(

@@ -349,7 +349,7 @@ void t.test(
     );
     t.equal(fault(walletTransaction(wallet, opening(), blockhash)), undefined);
     t.equal(
-      fault(closeTransaction(program, { ...parties, payer: wallet, revokes: mint }, blockhash)),
+      fault(closeTransaction(program, { ...parties, payer: wallet, revokedMint: mint }, blockhash)),
       undefined,
     );
     t.equal(

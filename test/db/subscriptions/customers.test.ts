@@ -54,37 +54,43 @@ void t.test(
   },
 );
 
-void t.test('an only subscription takes its customer along to a new id', async (t) => {
-  const { customerOf, subscribe, patch } = await scene(t);
-  const id = await subscribe();
-  const { id: customer, wallet } = await customerOf(id);
-  await patch(id, 'c1');
-  t.same(await customerOf(id), { id: customer, externalId: 'c1', wallet: null });
-  await patch(id, 'c2');
-  t.same(await customerOf(id), { id: customer, externalId: 'c2', wallet: null });
-  await patch(id, null);
-  const back = await customerOf(id);
-  t.match(back, { externalId: null, wallet });
-  t.not(back.id, customer, 'without an id, the customer is the wallet');
-  await patch(id, 'c2');
-  t.equal((await customerOf(id)).id, customer, 'who has the id');
-});
+void t.test(
+  'if the only subscription of a customer gets another external id, the customer keeps its row',
+  async (t) => {
+    const { customerOf, subscribe, patch } = await scene(t);
+    const id = await subscribe();
+    const { id: customer, wallet } = await customerOf(id);
+    await patch(id, 'c1');
+    t.same(await customerOf(id), { id: customer, externalId: 'c1', wallet: null });
+    await patch(id, 'c2');
+    t.same(await customerOf(id), { id: customer, externalId: 'c2', wallet: null });
+    await patch(id, null);
+    const back = await customerOf(id);
+    t.match(back, { externalId: null, wallet });
+    t.not(back.id, customer, 'without an id, the customer is the wallet');
+    await patch(id, 'c2');
+    t.equal((await customerOf(id)).id, customer, 'who has the id');
+  },
+);
 
-void t.test('a subscription of several, or with an id that is taken, moves', async (t) => {
-  const { sql, customerOf, subscribe, patch } = await scene(t);
-  const own = { externalId: 'c1', ownIdsFrom: 'merchant' };
-  const [one, two] = [await subscribe(own), await subscribe(own)];
-  const { id: first } = await customerOf(one);
-  await patch(one, 'c2');
-  t.match(await customerOf(one), { externalId: 'c2' });
-  t.equal((await customerOf(two)).id, first);
-  await patch(two, 'c2');
-  t.same(await customerOf(two), await customerOf(one));
-  t.match(await sql`select external_id from customers order by id`, [
-    { externalId: 'c1' },
-    { externalId: 'c2' },
-  ]);
-});
+void t.test(
+  'one of several subscriptions, or one that gets the id of another customer, moves',
+  async (t) => {
+    const { sql, customerOf, subscribe, patch } = await scene(t);
+    const own = { externalId: 'c1', ownIdsFrom: 'merchant' };
+    const [one, two] = [await subscribe(own), await subscribe(own)];
+    const { id: first } = await customerOf(one);
+    await patch(one, 'c2');
+    t.match(await customerOf(one), { externalId: 'c2' });
+    t.equal((await customerOf(two)).id, first);
+    await patch(two, 'c2');
+    t.same(await customerOf(two), await customerOf(one));
+    t.match(await sql`select external_id from customers order by id`, [
+      { externalId: 'c1' },
+      { externalId: 'c2' },
+    ]);
+  },
+);
 
 void t.test('metadata of the merchant does not confirm the id of a subscriber', async (t) => {
   const { sql, customerOf, subscribe } = await scene(t);

@@ -253,7 +253,7 @@ void t.test(
 );
 
 void t.test(
-  'of two keepers that commit a payment of one address, the second commits only its other payments',
+  'if another keeper commits a payment first, the rest of its transaction is signed again',
   async (t) => {
     const { sql } = await testDatabase(t);
     const held = [await claim1(sql), await claim1(sql), await claim1(sql)];

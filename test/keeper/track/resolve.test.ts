@@ -72,7 +72,7 @@ void t.test(
 );
 
 void t.test(
-  'an attempt does not expire before the finalized height, nor while an endpoint knows its signature',
+  'an attempt does not expire until its blockhash is dead, nor while an endpoint knows its signature',
   async (t) => {
     const young = await signed(t, 100);
     t.same(await young.resolver.expired([young.flying]), nothing);

@@ -1,5 +1,6 @@
-// Mends credit where the right value is certain: balances, which are the sums of movements that
-// nobody changes, and what invoices have spent, which their sums say. Names what is left.
+// Compares the credit of customers for `billing reconcile`. A repair corrects two values that follow
+// from others: a balance (the sum of its movements), and the credit that an invoice has spent (its
+// own sums say how much). Every other fault is only reported.
 import {
   listWrongBalances,
   listWrongInvoices,
