@@ -80,16 +80,30 @@ export function sumColumns({ lines, total, creditApplied, amountDue, discountId 
   };
 }
 
+/** Thrown when the changes of these subscriptions cannot be written. The caller must roll back. */
+export class NotWritten extends Error {
+  readonly subscriptionIds: ReadonlySet<string>;
+
+  constructor(message: string, subscriptionIds: Iterable<string>) {
+    super(message);
+    this.subscriptionIds = new Set(subscriptionIds);
+  }
+}
+
 /**
  * Thrown when the on-chain address of a subscription has another open attempt, or another invoice
  * for the same time.
  */
-export class AddressTaken extends Error {
-  readonly subscriptionIds: ReadonlySet<string>;
-
+export class AddressTaken extends NotWritten {
   constructor(subscriptionIds: Iterable<string>) {
-    super('the address has another open attempt or invoice');
-    this.subscriptionIds = new Set(subscriptionIds);
+    super('the address has another open attempt or invoice', subscriptionIds);
+  }
+}
+
+/** Thrown when an invoice to change is gone, because a failover of Postgres has lost it. */
+export class InvoiceLost extends NotWritten {
+  constructor(subscriptionIds: Iterable<string>) {
+    super('the invoice is no longer stored', subscriptionIds);
   }
 }
 
@@ -102,7 +116,8 @@ export interface InvoiceChange {
 /**
  * Writes the states of the stored invoices, then stores the others, and spends their credit, whose
  * balances the caller has locked. Returns the ids of all of them. Throws AddressTaken if an account
- * has another invoice for the same cover. The caller must then roll back.
+ * has another invoice for the same cover, InvoiceLost if a stored one is gone. The caller must then
+ * roll back.
  */
 export async function writeInvoices(
   sql: Queryable,
@@ -112,7 +127,9 @@ export async function writeInvoices(
   for (const { invoice } of changes) if (invoice.id !== null) ids.set(invoice, invoice.id);
   const rowOf = ({ subscriptionId, invoice }: InvoiceChange) => ({ ...invoice, subscriptionId });
   const known = changes.filter(({ invoice }) => invoice.id !== null);
-  if (known.length > 0) await updateInvoices(sql, known.map(rowOf));
+  const kept = known.length === 0 ? new Set<string>() : await updateInvoices(sql, known.map(rowOf));
+  const lost = known.filter(({ invoice: { id } }) => id !== null && !kept.has(id));
+  if (lost.length > 0) throw new InvoiceLost(lost.map((one) => one.subscriptionId));
   const added = changes.filter(({ invoice }) => invoice.id === null);
   const stored =
     added.length === 0 ? new Map<number, string>() : await insertInvoices(sql, added.map(rowOf));
@@ -163,13 +180,13 @@ async function insertInvoices(
 
 /**
  * Writes the states of stored invoices. The invoice of a sponsored sign-up, which has no
- * subscription yet, gets the given one.
+ * subscription yet, gets the given one. Returns the ids of those that exist.
  */
 async function updateInvoices(
   sql: Queryable,
   invoices: readonly (Invoice & { subscriptionId: string })[],
-): Promise<void> {
-  await sql`
+): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
     update invoices i set subscription_id = coalesce(i.subscription_id, s.id),
       customer_id = coalesce(i.customer_id, s.customer_id),
       period_start = g.period_start, period_end = g.period_end,
@@ -182,7 +199,9 @@ async function updateInvoices(
         then coalesce(i.unpaid_at, now()) else i.unpaid_at end
     from (${recordset(sql, invoices, { id: 'uuid', subscriptionId: 'uuid', ...stateTypes })}) as g
       join subscriptions s on s.id = g.subscription_id
-    where i.id = g.id`;
+    where i.id = g.id
+    returning i.id`;
+  return new Set(rows.map(({ id }) => id));
 }
 
 /** The offer of a sponsored sign-up. Its discount is that of the checkout session. */

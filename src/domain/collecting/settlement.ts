@@ -2,7 +2,7 @@
 // before this transaction. The transaction locks the rows. If a row has changed since its
 // assessment, for example by a cancellation through the API, the row is assessed again. Otherwise
 // the assessment is written.
-import { AddressTaken, type Invoice, writeInvoices } from '../../db/invoices/invoices.ts';
+import { type Invoice, NotWritten, writeInvoices } from '../../db/invoices/invoices.ts';
 import {
   type AttemptRow,
   insertAttempts,
@@ -114,9 +114,9 @@ interface SettleOptions {
 }
 
 /**
- * Writes assessments. A row whose claim is lost, or whose address has another open attempt or
- * another invoice for the same time, is neither in `written` nor in `changed`. An attempt is
- * committed only if collection is not held.
+ * Writes assessments. A row whose claim is lost, whose address has another open attempt or another
+ * invoice for the same time, or whose invoice a failover has lost, is neither in `written` nor in
+ * `changed`. An attempt is committed only if collection is not held.
  */
 export async function settle<A extends ClaimedAssessment>(
   sql: Sql,
@@ -127,16 +127,17 @@ export async function settle<A extends ClaimedAssessment>(
   try {
     return await sql.begin((tx) => writeAssessments(tx, assessments, options));
   } catch (error) {
-    if (!(error instanceof AddressTaken)) throw error;
-    const { subscriptionIds: taken } = error;
-    const others = assessments.filter(({ row }) => !taken.has(row.id));
+    if (!(error instanceof NotWritten)) throw error;
+    const { subscriptionIds: refused } = error;
+    const others = assessments.filter(({ row }) => !refused.has(row.id));
     return settle(sql, others, options);
   }
 }
 
 /**
  * Writes assessments as `settle` does, but in the caller's transaction. Throws AddressTaken when an
- * address has another open attempt or another invoice for the same time.
+ * address has another open attempt or another invoice for the same time, InvoiceLost when an
+ * invoice is gone.
  */
 export async function writeAssessments<A extends ClaimedAssessment>(
   tx: Transaction,
@@ -202,7 +203,7 @@ export async function writeAssessments<A extends ClaimedAssessment>(
   };
 }
 
-/** Writes the ends of attempts, then invoices, payments and new attempts. Throws AddressTaken. */
+/** Writes the ends of attempts, then invoices, payments and new attempts. Throws NotWritten. */
 async function writeMoney(
   tx: Transaction,
   assessments: readonly ClaimedAssessment[],

@@ -7,6 +7,7 @@ import {
   readBrake,
   resumeCollection,
 } from '../../../src/db/operating/collection-holds.ts';
+import { expireKeeperLeases } from '../../../src/db/operating/sandbox.ts';
 import { AMOUNT, due, paidOnce, pullsOnChain, sent } from '../../fixtures/agreement.ts';
 import type { Stage, Subscription } from '../../fixtures/billing.ts';
 import { losePayments } from '../../fixtures/rows.ts';
@@ -31,12 +32,13 @@ async function staged(t: Test, options = {}) {
  * Drops the commits since a payment was signed and records another timeline, as a failover to an
  * asynchronous standby does.
  */
-async function failOver(stage: Stage): Promise<void> {
+async function failOver(stage: Stage, { claims }: { claims: 'lost' | 'kept' }): Promise<void> {
   await stage.sql.begin(async (tx) => {
     await tx`delete from payment_attempts`;
     await tx`delete from invoices where state = 'open'`;
     await tx`delete from transactions`;
-    await tx`update subscription_work set claim_id = null, lease_until = null`;
+    if (claims === 'lost')
+      await tx`update subscription_work set claim_id = null, lease_until = null`;
     await tx`update installation set timeline = '0000000A'`;
   });
 }
@@ -47,9 +49,13 @@ const successes = async (stage: Stage, subscription: Subscription) =>
   (await stage.payments(subscription)).filter(({ status }) => status === 'succeeded');
 
 for (const percent of [null, 60])
-  for (const survives of [true, false])
+  for (const [survives, claims] of [
+    [true, 'lost'],
+    [true, 'kept'],
+    [false, 'lost'],
+  ] as const)
     void t.test(
-      `a payment lost in a failover is collected once, discount ${percent ?? 0} %, its keeper ${survives ? 'keeps running' : 'is gone'}`,
+      `a payment lost in a failover is collected once, discount ${percent ?? 0} %, its keeper ${survives ? 'keeps running' : 'is gone'}, claims ${claims}`,
       async (t) => {
         const { stage, subscription } = await staged(t, { blockMs: 400 });
         if (percent !== null)
@@ -64,7 +70,7 @@ for (const percent of [null, 60])
           await stage.sql`update subscription_work set claim_id = gen_random_uuid()`;
           await keeper.stop();
         }
-        await failOver(stage);
+        await failOver(stage, { claims });
         const next = survives ? keeper : await stage.startKeeper();
         await stage.until('the new timeline is recorded', async () => {
           const brake = await readBrake(stage.sql);
@@ -90,6 +96,8 @@ for (const percent of [null, 60])
         // The payment is decided again: under a hold this happens every minute of chain time.
         await stage.until('the payment is recorded', async () => {
           stage.net.passSeconds(10);
+          // The keeper gives the payment up, because its invoice is lost, but keeps the lease.
+          if (claims === 'kept') await expireKeeperLeases(stage.sql);
           return (await successes(stage, subscription)).length > 0;
         });
         await stage.quiet();
@@ -104,6 +112,13 @@ for (const percent of [null, 60])
         );
         t.match(told, [{ data: { recovered: true } }]);
         t.equal(told.length, 1);
+        const alerts = await next.registry.getSingleMetric('billing_keeper_alerts_total')?.get();
+        t.notOk(
+          alerts?.values.some(
+            ({ labels, value }) => labels['reason'] === 'cannot_be_settled' && value > 0,
+          ),
+          'without an alert that it cannot be settled',
+        );
       },
     );
 
