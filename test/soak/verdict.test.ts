@@ -128,6 +128,17 @@ function payByCredit(books: Harmed, { isReported }: { isReported: boolean }): vo
   books.events.push({ ...books.events[1]!, sequence: 6n, body });
 }
 
+/** A pull in that period. */
+function pullBesideCredit(books: Harmed, source: SeenPull['source']): void {
+  const [signature, at] = ['beside', 6.5 * HOUR];
+  const pulled = { ...pull(signature, at), periodStart: BigInt(at / 1000), fee: 0n, net: 100n };
+  books.pulls.push({ ...pulled, source });
+  const amounts = { amountGross: 100n, platformFee: 0n, amountNet: 100n };
+  const row = { ...books.payments[0]!, ...amounts, periodStart: new Date(at) };
+  books.payments.push({ ...row, txSignature: signature, source, further: true });
+  gain(books, 100n);
+}
+
 function breached(change: (books: Harmed) => unknown): string[] {
   const books = sound();
   change(books);
@@ -168,6 +179,14 @@ void t.test('for correct books the soak verdict reports no breach', (t) => {
     }),
     [],
     'what credit pays is not on the chain',
+  );
+  t.same(
+    breached((books) => {
+      payByCredit(books, { isReported: true });
+      pullBesideCredit(books, 'foreign');
+    }),
+    [],
+    'its owner may pull in a period that credit has paid',
   );
   t.end();
 });
@@ -224,6 +243,10 @@ void t.test('each kind of corrupted record is reported by name', (t) => {
       payByCredit(books, { isReported: false });
     },
   );
+  harm('a period that credit paid and a keeper pulled', ['onePaymentPerPeriod'], (books) => {
+    payByCredit(books, { isReported: true });
+    pullBesideCredit(books, 'keeper');
+  });
   harm('a recorded payment that the chain lacks', ['chainPaymentsRecordedOnce'], (books) =>
     books.pulls.shift(),
   );
