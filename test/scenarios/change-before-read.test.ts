@@ -70,7 +70,7 @@ void t.test(
   async (t) => {
     const scene = await registeredUnread(t);
     const { stage, buyer, plans, first, second, paidThrough, relay, charged, read, newest } = scene;
-    const [, large, other] = plans as [Plan, Plan, Plan];
+    const [small, large, other] = plans as [Plan, Plan, Plan];
     const shown = await relay(second, large, 'period_end');
     t.match(shown, { today: '0', credit: '0', startsAt: paidThrough.toISOString() });
     await stage.startKeeper();
@@ -79,7 +79,7 @@ void t.test(
     t.equal(await charged(), 0n);
     const third = await newest(large);
     t.match(await read(third), { startsAt: paidThrough, credit: 0n });
-    t.match(await read(second), { paidThrough });
+    t.match(await scene.access(small), { hasAccess: true, reason: 'paid' });
 
     const last = await scene.change(third, other);
     t.same(await stage.payments(third), []);

@@ -131,8 +131,8 @@ interface Close extends SubscriptionParties {
 
 /**
  * Builds the instructions with which the subscriber closes an expired subscription account. The
- * wallet `payer` gets the account's rent. With `revokedMint`, the instructions also revoke the approval
- * of the wallet's token account for this mint.
+ * wallet `payer` gets the account's rent. With `revokedMint`, the instructions also revoke the
+ * approval of the wallet's token account for this mint.
  */
 export function closeInstructions(programId: string, close: Close): Instruction[] {
   const { subscriber, revokedMint: mint } = close;

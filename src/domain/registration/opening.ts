@@ -46,9 +46,9 @@ export interface Opening {
 /**
  * Reads the wallet's accounts for a plan, and whether subscribing resumes an account. Throws
  * CONFLICT when (1) the plan takes no subscriptions, (2) the wallet is frozen or already
- * subscribed, (3) the merchant has ended the wallet's subscription, (4) the account would be resumed
- * while a sponsored sign-up of it is not settled, whose terms would apply. Throws INTERNAL_ERROR
- * when the chain is unreachable.
+ * subscribed, (3) the merchant has ended the wallet's subscription, (4) the account would be
+ * resumed while a sponsored sign-up of it is not settled, whose terms would apply. Throws
+ * INTERNAL_ERROR when the chain is unreachable.
  */
 export async function readOpening(
   { sql, chain, network }: Parts,

@@ -1,6 +1,6 @@
-// Compares the credit of customers for `billing reconcile`. A repair corrects two values that follow
-// from others: a balance (the sum of its movements), and the credit that an invoice has spent (its
-// own sums say how much). Every other fault is only reported.
+// Compares the credit of customers for `billing reconcile`. A repair corrects two values that
+// follow from others: a balance (the sum of its movements), and the credit that an invoice has
+// spent (its own sums say how much). Every other fault is only reported.
 import {
   listWrongBalances,
   listWrongInvoices,
