@@ -113,3 +113,32 @@ void t.test(
     t.same(await paid(stage, buyer), [], 'nothing is charged');
   },
 );
+
+void t.test(
+  'a resume in the second in which the ended invoice began its cover is billed from the next one',
+  async (t) => {
+    const stage = await startApiStage(t);
+    const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+    const keeper = await stage.startKeeper();
+    const buyer = await stage.buyer(plan, { usdc: 1n });
+    const first = await buyer.buy();
+    await stage.until('past due', async () => (await stage.row(first)).status === 'past_due');
+    await buyer.cancel(first);
+    await stage.until('ended', async () => (await stage.row(first)).status === 'cancelled');
+    await keeper.stop();
+    const { body } = await buyer.post<Offer>(`subscriptions/${first.id}/resume`);
+    const { offerId, transaction } = body.data;
+    const signed = { offerId, transaction: addSignature(buyer.keypair, transaction) };
+    t.match((await buyer.post('transactions', signed)).body.data, { status: 'confirmed' });
+    const second = { ...first, id: (await rowsOf(stage, buyer))[1]!.id };
+    await stage.sql`
+      update subscriptions s set billed_from = i.covers_from from invoices i
+      where i.subscription_id = ${first.id} and s.id = ${second.id}`;
+    await stage.startKeeper();
+    await stage.until('past due', async () => (await stage.row(second)).status === 'past_due');
+    const covers = await stage.sql<{ coversFrom: Date }[]>`
+      select covers_from from invoices order by id`;
+    const [ended, next] = covers.map(({ coversFrom }) => coversFrom.getTime());
+    t.equal(next! - ended!, 1000);
+  },
+);

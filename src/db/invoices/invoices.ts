@@ -269,19 +269,21 @@ const withLines = <Row extends StoredInvoice>({ lines, ...row }: Row) => ({
 
 /**
  * Reads the invoice of each subscription's newest period, by subscription id. Leaves out invoices
- * that are paid or that an open attempt may pay.
+ * that are paid or that an open attempt may pay. If an earlier registration of the address has the
+ * newest one, reads that one if it is closed: no other may have its cover.
  */
 export async function readUnpaidInvoices(
   sql: Queryable,
   subscriptionIds: readonly string[],
 ): Promise<Map<string, Invoice>> {
-  const rows = await sql<(StoredInvoice & { subscriptionId: string })[]>`
-    select newest.* from subscriptions s
+  const rows = await sql<(StoredInvoice & { registration: string })[]>`
+    select s.id as registration, newest.* from subscriptions s
       cross join lateral (${newestInvoice(sql, invoiceColumns(sql))}) as newest
-    where s.id = any(${[...subscriptionIds]}::uuid[]) and newest.subscription_id = s.id
-      and newest.state <> 'paid' and not exists (select from payment_attempts a
+    where s.id = any(${[...subscriptionIds]}::uuid[])
+      and newest.state <> 'paid' and (newest.subscription_id = s.id or newest.state <> 'open')
+      and not exists (select from payment_attempts a
         where a.subscription_pda = s.subscription_pda and a.state = 'open')`;
-  return new Map(rows.map((row) => [row.subscriptionId, withLines(row)]));
+  return new Map(rows.map(({ registration, ...row }) => [registration, withLines(row)]));
 }
 
 /** Reads invoices. Returns a function that gives the one with an id. */

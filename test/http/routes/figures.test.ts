@@ -2,6 +2,8 @@
 // refunds, the list, the export and the analytics of any range say what moved between wallet,
 // merchant and treasury.
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import bs58 from 'bs58';
 import fc from 'fast-check';
 import t from 'tap';
 import { timeOf } from '../../../src/chain/time.ts';
@@ -43,10 +45,13 @@ async function store(sql: Sql, app: App, life: Life): Promise<void> {
   );
   const [parties] = await sql<{ subscriptionPda: string; subscriberWallet: string }[]>`
     select subscription_pda, subscriber_wallet from subscriptions where id = ${id}`;
+  const named = (signature: string) =>
+    bs58.encode(createHash('sha512').update(`${id} ${signature}`).digest());
   await insertPayments(
     sql,
     payments.map((payment) => ({
       ...payment,
+      txSignature: payment.txSignature && named(payment.txSignature),
       ...parties!,
       appId,
       planId,
@@ -65,7 +70,7 @@ async function store(sql: Sql, app: App, life: Life): Promise<void> {
   );
   for (const { signature, amount, at: sentAt } of refunds)
     await sql.begin(async (tx) => {
-      const transactionId = ids.get(signature)!;
+      const transactionId = ids.get(named(signature))!;
       const asked = { appId, transactionId, subscriptionId: id, amount };
       const blockhash = randomAddress();
       const lifetime = { blockhash, lastValidBlockHeight: 1n, blockhashSlot: 1n };
