@@ -185,6 +185,7 @@ void t.test(
     await stage.sql`update credit_balances set balance = balance + 1`;
     const [fault] = await listCreditFaults(stage.sql);
     t.match(fault, { detail: /the balance is \d+, the movements make \d+/ }, 'reconcile names it');
+    await stage.sql`update credit_balances set balance = balance - 1`;
   },
 );
 

@@ -101,7 +101,7 @@ export class AddressTaken extends NotWritten {
 }
 
 /** Thrown when an invoice to change is gone, because a failover of Postgres has lost it. */
-export class InvoiceLost extends NotWritten {
+class InvoiceLost extends NotWritten {
   constructor(subscriptionIds: Iterable<string>) {
     super('the invoice is no longer stored', subscriptionIds);
   }
