@@ -120,11 +120,8 @@ export type PulledRow = Pick<
   source: 'keeper' | 'foreign';
   txSignature: string;
   isRefunded: boolean;
-  /**
-   * The part of the payment that was unused and became credit in a change of plan. Null without a
-   * change of plan.
-   */
-  amountCredited: bigint | null;
+  /** Whether a change of plan has made its unused part credit. */
+  isCredited: boolean;
 };
 
 /**
@@ -139,7 +136,7 @@ export function readPulled(
   return sql<PulledRow[]>`
     select s.subscription_pda, p.source, p.period_start, p.period_end, p.amount_gross,
       p.platform_fee, p.amount_net, ${isRefundedInFull(sql, 'p')} as is_refunded, p.tx_signature,
-      p.occurred_at, ${creditedPart(sql)} as amount_credited
+      p.occurred_at, ${creditedPart(sql)} is not null as is_credited
     from (${rows}) as v
       join subscriptions s on s.subscription_pda = v.subscription_pda
       join payments p on p.subscription_id = s.id and p.period_start = v.period_start

@@ -27,12 +27,12 @@ export class Books {
   readonly #attempted = new Map<string, Invoice>();
   readonly #billed = new Map<string, Invoice>();
 
-  add({ subscriptionPda, txSignature, periodStart, amountCredited = null }: Recorded): void {
+  add({ subscriptionPda, txSignature, periodStart, isCredited = false }: Recorded): void {
     this.#pulls.add(`${subscriptionPda} ${txSignature}`);
     if (periodStart === undefined) return;
     const period = `${subscriptionPda} ${periodStart.getTime() / 1000}`;
     this.#periods.add(period);
-    if (amountCredited !== null) this.#credited.add(period);
+    if (isCredited) this.#credited.add(period);
   }
 
   /** Adds a period that a credit has paid. A pull in the period is a further payment. */
@@ -102,7 +102,7 @@ interface Recorded {
   subscriptionPda: string;
   txSignature: string;
   periodStart?: Date;
-  amountCredited?: bigint | null;
+  isCredited?: boolean;
 }
 
 /**

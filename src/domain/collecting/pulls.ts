@@ -295,7 +295,7 @@ export async function findInBooks(
       recorded: true,
       isPeriodPaid: true,
       isRefunded: one.isRefunded,
-      isCredited: one.amountCredited !== null,
+      isCredited: one.isCredited,
     }));
     const isAll = pulls.reduce((sum, { gross }) => sum + gross, 0n) === account.amountPulled;
     return isAll ? [[row.id, { pulls, pulledFinally: true }]] : [];

@@ -5,6 +5,7 @@ import { listKnown } from '../../../db/operating/reconciliation.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
 import type { Difference, PlanPull } from '../../../domain/collecting/differences.ts';
 import { chunks } from '../../../each.ts';
+import { keyOf } from './on-chain.ts';
 
 const PAGE = 500;
 
@@ -74,11 +75,9 @@ async function recordedOf(sql: Sql, pulls: readonly PlanPull[]): Promise<PlanPul
       sql,
       page.map(({ pull }) => pull.signature),
     );
-    const isRecorded = new Set(
-      known.filter(({ open }) => !open).map((one) => `${one.signature} ${one.subscriptionPda}`),
-    );
+    const isRecorded = new Set(known.filter(({ open }) => !open).map(keyOf));
     for (const one of page)
-      if (isRecorded.has(`${one.pull.signature} ${one.subscriptionPda}`)) recorded.push(one);
+      if (isRecorded.has(keyOf({ ...one, signature: one.pull.signature }))) recorded.push(one);
   }
   return recorded;
 }

@@ -20,6 +20,7 @@ import { rowByRow, settleRows } from '../../../domain/collecting/settlement.ts';
 import { updateOf, isLive } from '../../../domain/collecting/transitions.ts';
 import { split } from '../../../domain/money.ts';
 import { chunks } from '../../../each.ts';
+import { keyOf } from './on-chain.ts';
 
 const PAGE = 500;
 
@@ -47,11 +48,9 @@ export async function compareOnChain(
       sql,
       page.map(({ pull }) => pull.signature),
     );
-    const have = new Set(
-      recorded.map(({ signature, subscriptionPda }) => `${signature} ${subscriptionPda}`),
-    );
+    const have = new Set(recorded.map(keyOf));
     for (const one of page)
-      if (!have.has(`${one.pull.signature} ${one.subscriptionPda}`)) {
+      if (!have.has(keyOf({ ...one, signature: one.pull.signature }))) {
         const difference = await missing(sql, one, how);
         if (difference !== undefined) differences.push(difference);
       }

@@ -87,6 +87,10 @@ export async function pullsOnChain(
   return found;
 }
 
+/** Tells the pulls of one transaction from different subscriptions apart. */
+export const keyOf = (pull: { signature: string; subscriptionPda: string }) =>
+  `${pull.signature} ${pull.subscriptionPda}`;
+
 /**
  * Calls `work` for each successful transaction that names `address`. Transactions with a block time
  * before `since`, or at or after `until`, are left out. Returns the slot of the oldest transaction

@@ -11,6 +11,7 @@ import {
 import type { Sql } from '../../../db/postgres/connect.ts';
 import type { Difference, PlanPull } from '../../../domain/collecting/differences.ts';
 import type { RecordRepair } from './credits.ts';
+import { keyOf } from './on-chain.ts';
 
 /** By how much the clocks of Postgres and of the chain may differ at most. */
 const MARGIN_MS = 3_600_000;
@@ -41,8 +42,6 @@ export async function compareUnexplained(sql: Sql, seen: Seen): Promise<Differen
     signature,
     subscriptionPda,
   }));
-  const keyOf = (one: { signature: string; subscriptionPda: string }) =>
-    `${one.signature} ${one.subscriptionPda}`;
   const isKnown = new Set([...recorded, ...found].map(keyOf));
   const differences: Difference[] = [];
   for (const attempt of attempts) {
